@@ -11,22 +11,22 @@ use wakepath_units::{Nanoseconds, TickRate};
 use crate::lease::LeaseChange;
 use crate::watch::{BurstEvent, WatchEvent};
 
-/// I/O events that a burst has to tell: the first arms the boost, and three steps follow.
+/// Number of I/O events of a burst that the programs tell: the first arms the boost, and three steps follow.
 pub(crate) const EVENTS_PER_BURST: u32 = 4;
 /// How long a raised minimum is held at least, as in the kernel.
 const HOLD_NS: u64 = 3_000_000;
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy";
 
-/// Owner of the boost.
+/// Who boosts the frequency during I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoostOwner {
-    /// The kernel, if this setting is 1.
+    /// The kernel boosts, if this setting is 1.
     Kernel(&'static str),
     /// The daemon.
     Daemon,
 }
 
-/// Chooses the owner of the boost.
+/// Chooses who boosts during I/O: kernel or daemon.
 ///
 /// # Errors
 /// Nobody can, or need: the reason.
@@ -52,34 +52,35 @@ pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, Stri
     }
 }
 
-/// A file of a frequency policy, or `none`.
+/// Reads a file of a frequency policy for a message; `none` if it cannot be read.
 fn policy_file(system: &System, policy: usize, name: &str) -> String {
     let text = system.root().optional(&format!("{POLICY}{policy}/{name}"));
     text.unwrap_or_else(|| "none".to_owned())
 }
 
-/// Boost of a frequency policy.
+/// The I/O boost of one frequency policy.
 #[derive(Debug)]
 struct PolicyBoost {
     key: SettingKey,
     cpus: Vec<usize>,
-    /// Minimum frequencies in kHz: without boost, half-way to the guaranteed one, guaranteed, and the highest.
+    /// Minimum frequencies in kHz that the boost steps through: without boost, half-way to guaranteed, guaranteed,
+    /// highest.
     rungs: [u64; 4],
     rule: HwpBoost,
-    /// Index of the minimum in force.
+    /// Index of the minimum frequency in force.
     rung: u8,
-    /// CPUs in a burst.
+    /// The policy's CPUs that are in a burst of I/O.
     busy: BTreeSet<usize>,
-    /// When to look whether the boost is over.
+    /// When to check whether the boost is over, in ns on the clock of the events.
     due_ns: Option<u64>,
 }
 
-/// A minimum frequency to write.
+/// A change of a policy's minimum frequency that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MinimumChange {
-    /// The setting of a frequency policy.
+    /// Key of the minimum frequency's setting.
     pub key: SettingKey,
-    /// The minimum in kHz; `None`: the value before.
+    /// The new minimum in kHz; `None`: the value before the boost.
     pub khz: Option<u64>,
 }
 
@@ -88,7 +89,8 @@ pub struct MinimumChange {
 pub struct Boost(Vec<PolicyBoost>);
 
 impl Boost {
-    /// The boost of a machine's policies, on top of the minima in force. With `held`, old values of these settings count.
+    /// The boost of a machine's frequency policies, on top of the minima in force. With `held`, old values of these
+    /// settings count.
     ///
     /// # Errors
     /// No policy has limits to raise.
@@ -114,7 +116,7 @@ impl Boost {
         self.0.iter().filter_map(|policy| policy.due_ns).min()
     }
 
-    /// Changes by bursts that went on (`events`) and ended (`ended`).
+    /// Changes of minima by bursts that went on (`events`) and ended (`ended`).
     pub fn handle(
         &mut self,
         events: &[WatchEvent],
@@ -139,7 +141,7 @@ impl PolicyBoost {
             .root()
             .number(&format!("{folder}/scaling_max_freq"))?;
         let declared = system.root().number(&format!("{folder}/base_frequency"));
-        // The firmware tells MHz.
+        // Firmware gives the frequency in MHz.
         let nominal = cpus.first().and_then(|cpu| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/acpi_cppc/nominal_freq");
             system.root().number(&path)?.checked_mul(1000)
@@ -148,7 +150,7 @@ impl PolicyBoost {
             return None;
         }
         let guaranteed = declared.or(nominal).unwrap_or(max).clamp(base, max);
-        // Indices of rungs stand for the levels of the hardware: the rule only compares levels.
+        // The kernel's boost rule gets indices of minima as levels: the rule only compares levels.
         let guaranteed_rung = if guaranteed > base { 2 } else { 0 };
         let levels = HwpLevels {
             min: 0,

@@ -13,7 +13,7 @@ use crate::log;
 use crate::running::{Daemon, notify_systemd};
 use crate::signals::{Interruption, LockLender, Signals};
 
-/// Runs until SIGTERM or SIGINT, or until a lender ends, and puts everything back.
+/// Runs the daemon until SIGTERM or SIGINT, or until a lender ends, and puts everything back.
 ///
 /// # Errors
 /// Nothing can be done, or what was changed cannot be put back.
@@ -22,7 +22,7 @@ pub fn run(
     path: Option<&Path>,
     lender: Option<&LockLender>,
 ) -> Result<(), DaemonError> {
-    // Before the first change: no signal may end the process in the middle of a change.
+    // Signals are caught before the first change: none may end the process in the middle of a change.
     let signals = Signals::catch(lender)?;
     let mut config = load(path)?;
     let session = open_session(system, lender)?;
@@ -31,7 +31,7 @@ pub fn run(
     notify_systemd(&[NotifyState::Ready, NotifyState::Status(&daemon.status())]);
     while let Interruption::Reload = daemon.serve(&signals)? {
         notify_systemd(&[NotifyState::Status("Reloading")]);
-        // Before anything stops: leases go on if the new configuration is refused.
+        // The new configuration is checked before anything stops: leases go on if it is refused.
         let accepted = load(path).map_err(DaemonError::from).and_then(|new| {
             daemon.can_become(&new)?;
             Ok(new)
@@ -80,10 +80,10 @@ fn log_recovered(session: &Session) {
     }
 }
 
-/// A daemon after a reload.
+/// What a reload has led to: a daemon, and the configuration in force.
 struct Reloaded {
     daemon: Daemon,
-    /// The reason why the old configuration stays.
+    /// Why the old configuration stays in force, if it does.
     refusal: Option<DaemonError>,
 }
 
@@ -114,7 +114,7 @@ fn reload(
     ))
 }
 
-/// The right to change settings: of this process, or lent.
+/// Opens the right to change settings: of this process, or lent by the parent.
 fn open_session(system: &System, lender: Option<&LockLender>) -> Result<Session, DaemonError> {
     Ok(match lender {
         None => Session::open(system)?,
@@ -122,7 +122,7 @@ fn open_session(system: &System, lender: Option<&LockLender>) -> Result<Session,
     })
 }
 
-/// The configuration; without a path the one in /etc, or the defaults if there is none.
+/// Loads the configuration: without a path the one in /etc, or the defaults if there is none.
 ///
 /// # Errors
 /// It cannot be read, or something in it is wrong.

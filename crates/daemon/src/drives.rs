@@ -1,4 +1,4 @@
-//! Drives with profiles: when they are looked at, and what happens then.
+//! Drives with profiles: when they are checked, and what is done then.
 
 use std::time::{Duration, Instant};
 
@@ -11,29 +11,29 @@ use wakepath_system::System;
 use crate::log;
 use crate::profile::{CheckOutcome, DriveProfile, SupplyState, find_profiles};
 
-/// How often the power supply is looked at, where a profile depends on it.
+/// How often the power supply is read, where a profile depends on it.
 const SUPPLY_INTERVAL: Duration = Duration::from_secs(5);
-/// A longer time asleep between two looks was a suspend; the two clocks are not read at one instant.
+/// A longer time asleep between two checks was a suspend; the two clocks are not read at one instant.
 const LEAST_SLEEP: Duration = Duration::from_millis(100);
 
-/// Drives with profiles, and when to look at them.
+/// The drives with profiles, and when to check them.
 pub(crate) struct ManagedDrives {
     pub(crate) profiles: Vec<DriveProfile>,
     interval: Duration,
     next: Instant,
     mains: bool,
-    /// When to look at the power supply; `None` where no profile depends on it.
+    /// When to read the power supply next; `None` where no profile depends on it.
     supply_next: Option<Instant>,
-    /// How long the machine had slept at the last look.
+    /// How long the machine had slept at the last check.
     slept: Duration,
 }
 
-/// Result of a look at the drives.
+/// Result of a check of the drives.
 #[derive(Default)]
 pub(crate) struct DriveReport {
-    /// How many tables were set again because something had changed them.
+    /// Number of APST tables that were set again because something had changed them.
     pub(crate) set_again: u64,
-    /// Drives that could not be asked or set.
+    /// Errors of drives that could not be asked or set.
     pub(crate) errors: Vec<SettingsError>,
 }
 
@@ -55,7 +55,7 @@ impl ManagedDrives {
         (drives, unfit)
     }
 
-    /// The block devices of each drive whose idle gaps have to be counted.
+    /// Numbers of the block devices of each drive whose idle gaps have to be counted.
     pub(crate) fn observed_devices(&self) -> Vec<Vec<u32>> {
         let profiles = self.profiles.iter();
         profiles
@@ -64,14 +64,15 @@ impl ManagedDrives {
             .collect()
     }
 
-    /// Sets the tables, and drops profiles whose drive refuses; returns the reasons.
+    /// Sets the drives' APST tables, and drops profiles whose drive refuses; returns the reasons.
     pub(crate) fn set_tables(&mut self, hold: &Hold) -> Vec<String> {
         let mut refused = Vec::new();
         self.profiles
             .retain(|profile| match profile.set_table(hold) {
                 Ok(()) => true,
                 Err(why) => {
-                    // The drive may have taken a part. If the drive refuses the old table, too, the end tries again.
+                    // The drive may have taken a part of the table. If the drive refuses the old table, too, the end of
+                    // the daemon tries again.
                     let _ = hold.set(&profile.setting().0, None);
                     refused.push(format!("drive {}: {why}", profile.name));
                     false
@@ -80,7 +81,7 @@ impl ManagedDrives {
         refused
     }
 
-    /// When to look again; `None` without profiles.
+    /// When to check the drives next; `None` without profiles.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         let tables = (!self.profiles.is_empty()).then_some(self.next);
         tables.into_iter().chain(self.supply_next).min()
@@ -99,7 +100,7 @@ impl ManagedDrives {
             return report;
         };
         self.profiles.retain_mut(|profile| {
-            // Any device leads to the gaps of the drive.
+            // Any block device of the drive leads to the gaps of the drive.
             let device = profile.observed_devices().next();
             let gaps = device.and_then(&gaps);
             match profile.check(system, hold, supply, gaps.as_ref()) {
@@ -125,7 +126,7 @@ impl ManagedDrives {
         report
     }
 
-    /// The state of the power supply, if the drives have to be looked at now.
+    /// Reads the power supply's state if the drives have to be checked now; `None` if no check is due.
     fn take_due(&mut self, system: &System) -> Option<SupplyState> {
         let now = Instant::now();
         let due = !self.profiles.is_empty() && self.next <= now;
@@ -155,7 +156,7 @@ impl ManagedDrives {
         Some(SupplyState { mains, has_slept })
     }
 
-    /// Forgets the old values of drives that are gone, before everything is put back.
+    /// Forgets the old tables of drives that are gone, before everything is put back.
     pub(crate) fn abandon_replaced(&self, system: &System, hold: &Hold) {
         for profile in &self.profiles {
             if let Some(model) = profile.replacement(system)
@@ -178,7 +179,7 @@ fn abandon(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsE
     hold.forget(&profile.setting().0).err()
 }
 
-/// How long the machine has slept since its start.
+/// How long the machine has slept since its start, in all.
 fn time_asleep() -> Duration {
     read_clock(ClockId::Boottime).saturating_sub(read_clock(ClockId::Monotonic))
 }

@@ -6,7 +6,7 @@ use wakepath_policies::psd::HeardLease;
 
 use crate::watch::WatchEvent;
 
-/// The leases of all CPUs.
+/// Decides about the leases of all CPUs, and touches nothing.
 #[derive(Debug, Default)]
 pub struct Leases {
     cpus: BTreeMap<usize, HeardLease>,
@@ -17,12 +17,12 @@ pub struct Leases {
 pub struct LeaseChange {
     /// The CPU.
     pub cpu: usize,
-    /// Whether to give the lease; else it is taken back.
+    /// Whether to give the lease, rather than take it back.
     pub give: bool,
 }
 
 impl Leases {
-    /// Changes after all events: a lease that begins and ends meanwhile changes nothing.
+    /// Changes of leases after all events: a lease that begins and ends meanwhile changes nothing.
     pub fn handle(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
@@ -35,7 +35,7 @@ impl Leases {
         changes.collect()
     }
 
-    /// How many CPUs have a lease.
+    /// Number of CPUs that have a lease.
     pub fn given(&self) -> usize {
         self.cpus.values().filter(|lease| lease.is_given()).count()
     }

@@ -6,37 +6,37 @@ use wakepath_ebpf::Overhead;
 
 use crate::watch::Cost;
 
-/// Counters and gauges of the daemon.
+/// The daemon's counters and gauges at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     /// Requested policies, `psd`, `boost` and `drives`, and whether each is in force as a whole.
     pub policies: Vec<(&'static str, bool)>,
-    /// Watched I/Os by CPU.
+    /// Number of watched I/Os, by CPU.
     pub ios: Vec<u64>,
-    /// CPUs with a lease now.
+    /// Number of CPUs with a lease now.
     pub leases: usize,
-    /// Leases given since the start.
+    /// Number of leases given since the start.
     pub leases_given: u64,
     /// Latency limits written.
     pub lease_writes: u64,
-    /// Frequency policies whose minimum is raised now.
+    /// Number of frequency policies whose minimum is raised now.
     pub boosted: usize,
     /// Minimum frequencies written.
     pub boost_writes: u64,
-    /// Tables set again because something had changed them.
+    /// Number of APST tables set again because something had changed them.
     pub tables_set_again: u64,
-    /// Settings that could not be written.
+    /// Number of settings that could not be written.
     pub failures: u64,
-    /// Events lost for want of room.
+    /// Number of events lost because the buffer was full.
     pub lost: u64,
-    /// Timed runs of eBPF programs.
+    /// Timed runs of the eBPF programs, if any were timed.
     pub timed: Option<Cost>,
     /// Whether the kernel module gives the leases.
     pub kernel_module: bool,
 }
 
 impl Metrics {
-    /// The metrics in the text format.
+    /// The metrics in Prometheus' text format.
     pub fn render(&self) -> String {
         let mut page = MetricsPage::default();
         page.begin("build_info", MetricKind::Gauge, "The version that runs.");
@@ -64,7 +64,7 @@ impl Metrics {
         page.text
     }
 
-    /// Adds leases, boosts, tables and failures.
+    /// Adds the metrics of leases, boosts, APST tables and failures to a page.
     fn add_totals(&self, page: &mut MetricsPage) {
         page.gauge(
             "leases",
@@ -105,7 +105,7 @@ impl Metrics {
         );
     }
 
-    /// A line for people about all that happened.
+    /// A summary in one line, for people, of what the daemon did.
     pub(crate) fn summary(&self) -> String {
         let ios: u64 = self.ios.iter().sum();
         let mut text = format!(
@@ -128,23 +128,23 @@ impl Metrics {
     }
 }
 
-/// Kind of a metric in the text format.
+/// The kind of a metric in Prometheus' text format.
 #[derive(Clone, Copy, Debug)]
 enum MetricKind {
     Counter,
     Gauge,
 }
 
-/// A page in the text format.
+/// A page of metrics in Prometheus' text format, as it is built.
 #[derive(Debug, Default)]
 struct MetricsPage {
     text: String,
-    /// Name of the present metric.
+    /// Name of the metric that values are being added to.
     name: &'static str,
 }
 
 impl MetricsPage {
-    /// Begins a metric with its head.
+    /// Begins a metric with its lines of help and type.
     fn begin(&mut self, name: &'static str, kind: MetricKind, help: &str) {
         let kind = match kind {
             MetricKind::Counter => "counter",
@@ -157,7 +157,7 @@ impl MetricsPage {
         );
     }
 
-    /// Adds a value with a label to the metric.
+    /// Adds a value with a label to the metric begun last.
     fn add_labelled(&mut self, label: &str, label_value: &str, value: u64) {
         let name = self.name;
         let _ = writeln!(
@@ -166,7 +166,7 @@ impl MetricsPage {
         );
     }
 
-    /// Adds a metric of one value.
+    /// Adds a metric with a single value.
     fn add_single(&mut self, name: &'static str, kind: MetricKind, help: &str, value: u64) {
         self.begin(name, kind, help);
         let _ = writeln!(self.text, "wakepath_{name} {value}");
@@ -180,7 +180,7 @@ impl MetricsPage {
         self.add_single(name, MetricKind::Gauge, help, value);
     }
 
-    /// Adds the cost of the eBPF programs, and of the measurement.
+    /// Adds the cost of the eBPF programs, and of measuring the cost.
     fn add_cost(&mut self, cost: Cost) {
         self.counter(
             "ebpf_timed_runs_total",

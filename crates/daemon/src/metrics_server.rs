@@ -1,4 +1,4 @@
-//! Answers clients of this machine that ask for metrics.
+//! Serves metrics to clients on this machine, over HTTP.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,14 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Size limit for requests.
+/// Size limit for a client's request, in bytes.
 const MAX_REQUEST: usize = 8192;
 /// Time limit for a client, from connection to the last byte.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Clients at a time. One more ends the oldest: a client that asks at once is answered in less than a millisecond.
+/// Number of clients served at a time. One more ends the oldest: a client that asks at once is answered in less than a
+/// millisecond.
 const MAX_CLIENTS: usize = 8;
 
-/// A port for clients that ask for metrics.
+/// Listens on a port for clients that ask for metrics.
 #[derive(Debug)]
 pub struct MetricsServer {
     listener: TcpListener,
@@ -25,7 +26,7 @@ pub struct MetricsServer {
 type Clients = Arc<Mutex<VecDeque<Arc<TcpStream>>>>;
 
 impl MetricsServer {
-    /// Listens on a port of 127.0.0.1.
+    /// Listens for clients on a port of 127.0.0.1.
     ///
     /// # Errors
     /// Another process listens there.
@@ -38,7 +39,7 @@ impl MetricsServer {
         })
     }
 
-    /// Number of the port.
+    /// Number of the port that is listened on.
     pub fn port(&self) -> Option<u16> {
         Some(self.listener.local_addr().ok()?.port())
     }
@@ -48,7 +49,8 @@ impl MetricsServer {
         self.listener.as_fd()
     }
 
-    /// Answers a client with a page made by `render`, in a separate thread: slow clients must not hold up leases.
+    /// Answers a waiting client with a page made by `render`, in a separate thread: slow clients must not hold up
+    /// leases.
     pub fn answer(&self, render: impl FnOnce() -> String) {
         let Ok((client, _)) = self.listener.accept() else {
             return;
@@ -64,7 +66,7 @@ impl MetricsServer {
         drop(clients);
         let (text, clients) = (render(), Arc::clone(&self.clients));
         std::thread::spawn(move || {
-            // A client that has gone needs no answer.
+            // A client that has closed its connection needs no answer.
             let _ = serve(&client, &text, Instant::now() + PATIENCE);
             let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
             clients.retain(|other| !Arc::ptr_eq(other, &client));
@@ -72,7 +74,7 @@ impl MetricsServer {
     }
 }
 
-/// Answers a client that may take until `deadline`.
+/// Answers a client, which may take until `deadline`.
 fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let mut request = Vec::new();
@@ -96,7 +98,7 @@ fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()
     Ok(())
 }
 
-/// The time until a deadline.
+/// The time left until a deadline.
 ///
 /// # Errors
 /// The deadline has passed: for sockets, a time-out of 0 would be none.
@@ -108,7 +110,7 @@ fn time_left(deadline: Instant) -> Result<Duration, ErrorKind> {
     Ok(left)
 }
 
-/// The answer to a request. `text`: the metrics.
+/// The HTTP response to a request. `text`: the page of metrics.
 fn response(request: &[u8], text: &str) -> Vec<u8> {
     let request_text = String::from_utf8_lossy(request);
     let line = request_text.split('\r').next().unwrap_or_default();
@@ -131,7 +133,7 @@ fn response(request: &[u8], text: &str) -> Vec<u8> {
     (head + if is_head { "" } else { body }).into_bytes()
 }
 
-/// The names by which a request calls this server.
+/// The values of a request's `Host` headers.
 fn hosts(request: &str) -> impl Iterator<Item = &str> {
     let headers = request.lines().skip(1).take_while(|line| !line.is_empty());
     headers.filter_map(|line| {
@@ -142,7 +144,8 @@ fn hosts(request: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a `Host` is this machine. A web page whose name was made to resolve to 127.0.0.1 must not read the metrics.
+/// Whether a request's `Host` is this machine. A web page whose name was made to resolve to 127.0.0.1 must not read the
+/// metrics.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),

@@ -6,14 +6,14 @@ use wakepath_settings::daemon_config::{BoostMode, Config};
 
 use crate::error::DaemonError;
 
-/// Requested policies that this machine does not support, with reasons.
+/// Requested policies that this machine does not support or only in part, with reasons.
 #[derive(Clone, Default)]
 pub(crate) struct MissingPolicies {
-    /// The reasons, for people.
+    /// Why policies, or parts of them, are not in force, for people.
     pub(crate) reasons: Vec<String>,
-    /// Reasons of policies that are requested only where useful.
+    /// Reasons that concern policies which are requested only where useful: their absence is no fault.
     optional: Vec<String>,
-    /// Policies of which at least a part is missing: `psd`, `boost`, `drives`.
+    /// Policies of which at least a part is not in force: `psd`, `boost`, `drives`.
     policies: BTreeSet<&'static str>,
 }
 
@@ -24,13 +24,13 @@ impl MissingPolicies {
         self.reasons.push(why);
     }
 
-    /// Adds a policy that is requested only where useful.
+    /// Adds a reason why a policy is off that is requested only where useful.
     pub(crate) fn add_optional(&mut self, policy: &'static str, why: String) {
         self.optional.push(why.clone());
         self.add(policy, why);
     }
 
-    /// Refuses a configuration that misses more than its predecessor does.
+    /// Refuses a configuration of which more is missing than of its predecessor.
     ///
     /// # Errors
     /// [`DaemonError::Partly`] with the reasons that are new.

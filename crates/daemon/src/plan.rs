@@ -1,4 +1,4 @@
-//! A configuration as it can be had on a machine, before anything is in force.
+//! Fits a configuration to a machine, before anything is in force.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::profile::DriveProfile;
 use crate::psd::{LeaseLimits, module_settings};
 use crate::watch::{Watch, WatchOptions};
 
-/// Parts of a configuration that a machine supports.
+/// The parts of a configuration that this machine supports.
 pub(crate) struct DaemonPlan {
     /// Settings that keep one value while the daemon runs.
     constant: Vec<(SettingKey, String)>,
@@ -26,17 +26,18 @@ pub(crate) struct DaemonPlan {
     pub(crate) boost: Option<Boost>,
     pub(crate) drives: ManagedDrives,
     pub(crate) missing: MissingPolicies,
-    /// Whether missing parts may be there another time.
+    /// Whether missing parts may be found at a later start.
     passes: bool,
     /// Whether the kernel module gives the leases.
     pub(crate) kernel_module: bool,
 }
 
 impl DaemonPlan {
-    /// Looks at the machine. `held`: settings of a daemon that stops before, whose old values count.
+    /// Finds which parts of a configuration this machine supports. `held`: settings of a daemon that stops before,
+    /// whose old values count.
     pub(crate) fn new(system: &System, config: &Config, held: Option<&Hold>) -> Self {
         let (drives, unfit) = ManagedDrives::new(system, config);
-        // A drive may answer another time. A policy that cannot be applied to it never can.
+        // A drive that does not answer may answer another time. A policy that cannot be applied to it never can.
         let passes = unfit
             .iter()
             .any(|(_, why)| !matches!(why, SettingsError::Policy { .. }));
@@ -57,7 +58,7 @@ impl DaemonPlan {
         plan
     }
 
-    /// Adds leases: by the kernel module where it is loaded and allowed, else by the daemon.
+    /// Plans leases: by the kernel module where it is loaded and allowed, else by the daemon.
     ///
     /// # Errors
     /// The reason why there are none.
@@ -81,7 +82,7 @@ impl DaemonPlan {
         Ok(())
     }
 
-    /// Adds I/O boost, or the reason why there is none.
+    /// Plans the I/O boost, or notes why there is none.
     fn add_boost(&mut self, system: &System, mode: BoostMode, held: Option<&Hold>) {
         if mode == BoostMode::Off {
             return;
@@ -144,7 +145,7 @@ impl DaemonPlan {
         }
     }
 
-    /// Refuses an empty plan, and a plan that misses more than its predecessor.
+    /// Refuses an empty plan, and a plan of which more is missing than of its predecessor.
     ///
     /// # Errors
     /// As said.
@@ -206,7 +207,7 @@ impl DaemonPlan {
         session.reserve(&SettingsPlan::new(system, wanted)?)
     }
 
-    /// Writes the settings that keep one value.
+    /// Writes the settings that keep one value while the daemon runs.
     ///
     /// # Errors
     /// The first that cannot be written; the end of the hold puts the others back.
@@ -216,7 +217,7 @@ impl DaemonPlan {
             .try_for_each(|(key, value)| hold.set(key, Some(value)))
     }
 
-    /// Sets the tables of drives. A drive that refuses its table loses its profile. Returns the reasons.
+    /// Sets the drives' APST tables. A drive that refuses its table loses its profile. Returns the reasons.
     ///
     /// # Errors
     /// Nothing is left to do.
@@ -232,7 +233,7 @@ impl DaemonPlan {
     }
 }
 
-/// Starts the programs that tell bursts. Boost without leases goes by the bursts that leases would go by.
+/// Starts the eBPF programs that tell bursts of I/O. A boost without leases uses the same bursts as leases would.
 fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
     let leases = config.policy.leases().cloned();
     let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.settings());

@@ -10,37 +10,38 @@ use wakepath_system::apst::kernel_apst;
 use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, DriveIdentity, SettingKey, System, setting};
 
-/// Fewer idle gaps say nothing.
+/// Number of observed idle gaps below which the idle times of a table stay as they are.
 const ENOUGH_GAPS: u64 = 100;
 
-/// A drive that has a profile.
+/// A drive that has a profile, and is made to keep its table.
 #[derive(Debug)]
 pub struct DriveProfile {
     /// The controller's name, such as `nvme0`.
     pub name: String,
     key: SettingKey,
     drive: Drive,
-    /// The drive for which the profile was picked.
+    /// Model and serial number of the drive for which the profile was picked.
     identity: DriveIdentity,
     config: DriveConfig,
-    /// Block devices of the drive.
+    /// The drive's block devices.
     disks: Vec<Disk>,
-    /// The table that the drive is to have.
+    /// The APST table that the drive is to have, as text.
     wanted: String,
-    /// Activity at the last check.
+    /// The drive's activity at the last check.
     activity: DriveActivity,
 }
 
-/// A block device of a drive.
+/// A block device of a drive, such as a namespace.
 #[derive(Debug)]
 struct Disk {
     name: String,
-    /// Number of the device, if known.
+    /// Device number of the block device, if known.
     device: Option<u32>,
 }
 
 impl Disk {
-    /// Reads and writes so far: fields 1 and 5 of `stat` (Documentation/block/stat.rst).
+    /// Reads how many reads and writes the block device has completed: fields 1 and 5 of `stat`
+    /// (Documentation/block/stat.rst).
     fn count_ios(&self, system: &System) -> u64 {
         let path = format!("sys/block/{}/stat", self.name);
         let text = system.root().optional(&path).unwrap_or_default();
@@ -52,36 +53,36 @@ impl Disk {
     }
 }
 
-/// Signs of use, and of a new table by the kernel.
+/// What shows at a check that a drive was used, or that the kernel made a new table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct DriveActivity {
-    /// I/Os so far.
+    /// Number of I/Os of the drive so far.
     ios: u64,
-    /// The latency tolerance that the kernel keeps the table to.
+    /// The drive's latency tolerance, to which the kernel fits the table.
     latency_tolerance: String,
 }
 
-/// Power supply at a check.
+/// What the power supply is at a check, and whether the machine has slept.
 #[derive(Clone, Copy, Debug)]
 pub struct SupplyState {
     /// Whether the machine is on mains power.
     pub mains: bool,
-    /// Whether the machine has slept since the check before.
+    /// Whether the machine has slept since the last check.
     pub has_slept: bool,
 }
 
 /// Outcome of a check of a drive.
 #[derive(Debug)]
 pub enum CheckOutcome {
-    /// The drive has its table, or is asleep and was not asked.
+    /// The drive has its table, or is unused and was not asked.
     Fine,
-    /// The table was set again; the text says who could have changed it.
+    /// The drive's table was set again; the text says who could have changed it.
     SetAgain(String),
-    /// Another table is set, because the power supply or the observed gaps changed.
+    /// The drive got another table, because the power supply or the observed gaps changed.
     Changed,
-    /// Another drive has the name now, of this model.
+    /// Another drive has the name now: its model.
     Replaced(String),
-    /// The drive could not be asked or set.
+    /// The drive could not be asked for its table, or refused it.
     Failed(SettingsError),
 }
 
@@ -102,7 +103,7 @@ pub fn find_profiles(
 }
 
 impl DriveProfile {
-    /// The profile of a drive; `None` if none fits.
+    /// Finds the profile of a drive; `None` if none fits.
     ///
     /// # Errors
     /// The drive does not answer, or its policy cannot be applied to it.
@@ -135,27 +136,27 @@ impl DriveProfile {
         };
         profile.wanted = profile.plan_table(system, mains, None)?;
         profile.activity = profile.read_activity(system);
-        // The old table has to be known before it is changed.
+        // The drive's old table has to be known before it is changed.
         system.read(&profile.key)?;
         Ok(Some(profile))
     }
 
-    /// The setting, with the table that the drive is to have.
+    /// The setting of the drive's table, with the table that the drive is to have.
     pub fn setting(&self) -> (SettingKey, String) {
         (self.key.clone(), self.wanted.clone())
     }
 
-    /// The drive's model, for people.
+    /// The drive's model, for messages.
     pub fn model(&self) -> &str {
         &self.drive.model
     }
 
-    /// Whether idle times follow the observed gaps between I/Os.
+    /// Whether the table's idle times follow the observed gaps between I/Os.
     pub fn observes(&self) -> bool {
         self.config.timeouts == Timeouts::Observed
     }
 
-    /// The block devices whose idle gaps have to be counted.
+    /// Numbers of the drive's block devices whose idle gaps have to be counted.
     pub fn observed_devices(&self) -> impl Iterator<Item = u32> {
         let disks = self.disks.iter().filter(|_| self.observes());
         disks.filter_map(|disk| disk.device)
@@ -172,7 +173,7 @@ impl DriveProfile {
         self.config.battery.is_some()
     }
 
-    /// Sets the table.
+    /// Writes the drive's table.
     ///
     /// # Errors
     /// The drive refuses the table.
@@ -220,7 +221,7 @@ impl DriveProfile {
             .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::SetAgain(who))
     }
 
-    /// Says who could have changed the table.
+    /// Says who could have changed the drive's table.
     fn explain_change(
         &self,
         system: &System,
@@ -264,7 +265,7 @@ impl DriveProfile {
         }
     }
 
-    /// The table for a power supply and observed gaps.
+    /// Plans the drive's table for a power supply and observed gaps, as text.
     fn plan_table(
         &self,
         system: &System,
@@ -291,7 +292,7 @@ impl DriveProfile {
         })
     }
 
-    /// Fits idle times to the observed gaps, if enough gaps are known.
+    /// Fits the idle times of a table to the observed gaps, if enough gaps are known.
     fn fit_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
         if gaps.count() < ENOUGH_GAPS {
             return;
@@ -311,7 +312,7 @@ impl DriveProfile {
     }
 }
 
-/// Whether a profile is for a drive.
+/// Whether a profile is for the drive with this identity.
 fn fits_drive(config: &DriveConfig, identity: &DriveIdentity) -> bool {
     fits_pattern(&config.model, &identity.model) && fits_pattern(&config.serial, &identity.serial)
 }
@@ -328,7 +329,7 @@ fn find_disks(system: &System, drive: &str) -> Vec<Disk> {
         .collect()
 }
 
-/// The device number of a block device, as the eBPF programs have it: major << 20 | minor.
+/// Reads the device number of a block device as the eBPF programs have it: major << 20 | minor.
 fn device_number(system: &System, disk: &str) -> Option<u32> {
     let text = system.root().optional(&format!("sys/block/{disk}/dev"))?;
     let (major, minor) = text.split_once(':')?;
@@ -346,7 +347,7 @@ pub fn fits_pattern(pattern: &str, text: &str) -> bool {
             c => regex::escape(c.encode_utf8(&mut [0; 4])),
         })
         .collect();
-    // Such expressions are refused only if they are longer than any name.
+    // Patterns that could take long are refused only if they are longer than any name.
     Regex::new(&format!(r"(?s)\A{regex}\z")).is_ok_and(|pattern| pattern.is_match(text))
 }
 

@@ -1,4 +1,4 @@
-//! Latency limits of CPUs that leases set, and kernel features that are missing for leases.
+//! Latency limits of CPUs that leases set, and reasons why a machine cannot have leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,37 +12,37 @@ use crate::lease::LeaseChange;
 use crate::managed_setting::{ManagedSetting, WriteOutcome};
 
 const CPU_LIMIT: &str = "sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
-/// A parameter of the kernel module, which exists while the module is loaded.
+/// Path of a parameter of the kernel module, which exists while the module is loaded.
 const MODULE: &str = "sys/module/wakepath_psd/parameters/timeout_ms";
 
-/// The limits of the CPUs that can have leases.
+/// The latency limits of the CPUs that can have leases.
 #[derive(Debug)]
 pub struct LeaseLimits {
     ceiling: LeaseCeiling,
-    /// Limits by CPU, for all CPUs that were looked at; `None`: the CPU gets no leases.
+    /// Limit of each CPU that was looked at; `None`: the CPU gets no leases.
     cpus: BTreeMap<usize, Option<LeaseLimit>>,
 }
 
-/// The latency limit of a CPU.
+/// The latency limit of a CPU, and its value during a lease.
 #[derive(Debug)]
 struct LeaseLimit {
     setting: ManagedSetting,
-    /// Limit during a lease, as the kernel writes it.
+    /// The limit during a lease, as the kernel writes it.
     value: String,
 }
 
 /// Why a CPU gets no leases.
 enum NoLease {
-    /// The CPU shows no idle states that tell the ceiling.
+    /// The CPU shows no idle states from which the ceiling could be told.
     NoIdleStates,
-    /// The CPU has no limit that could be set.
+    /// The CPU has no latency limit that could be set.
     NoLimitFile,
-    /// The limit is as strict as the ceiling already.
+    /// The CPU's limit is as strict as the ceiling already.
     StrictAlready,
 }
 
 impl LeaseLimit {
-    /// Reads the limit of a CPU. Old values of settings in `held` count.
+    /// Reads the latency limit of a CPU. Old values of settings in `held` count.
     ///
     /// # Errors
     /// The ceiling means nothing on this CPU.
@@ -72,14 +72,14 @@ impl LeaseLimit {
         }))
     }
 
-    /// The setting with the value that a lease gives it.
+    /// The setting of the limit, with the value that a lease gives it.
     fn key_and_value(&self) -> (SettingKey, String) {
         (self.setting.key().clone(), self.value.clone())
     }
 }
 
 impl LeaseLimits {
-    /// The limits that leases set on this machine. Old values of settings in `held` count.
+    /// Reads the limits of all CPUs of this machine. Old values of settings in `held` count.
     ///
     /// # Errors
     /// The feature that is missing.
@@ -128,7 +128,7 @@ impl LeaseLimits {
         self.limits().map(LeaseLimit::key_and_value)
     }
 
-    /// How many CPUs, and the ceiling, in words.
+    /// Number of CPUs and the ceiling in words, for a status line.
     pub fn describe(&self) -> String {
         let distinct: BTreeSet<&str> = self.limits().map(|limit| limit.value.as_str()).collect();
         let values: Vec<&str> = distinct.into_iter().collect();
@@ -139,14 +139,14 @@ impl LeaseLimits {
         )
     }
 
-    /// How many CPUs have a lease.
+    /// Number of CPUs that have a lease.
     pub fn given(&self) -> usize {
         self.limits()
             .filter(|limit| limit.setting.in_force())
             .count()
     }
 
-    /// Adds a CPU that was not online before. Returns a note if the CPU is new.
+    /// Adds a CPU to the limits, if it was not online before. Returns a note if the CPU is new.
     ///
     /// # Errors
     /// The old limit cannot be noted.
@@ -170,7 +170,7 @@ impl LeaseLimits {
                 let text = format!("cpu{cpu} has come online: leases on {}", self.describe());
                 return Ok(Some(text));
             }
-            // Both can still come.
+            // A CPU without idle states or without a limit can get them later.
             Ok(Err(NoLease::NoIdleStates | NoLease::NoLimitFile)) => return Ok(None),
             Ok(Err(NoLease::StrictAlready)) => "its limit is as strict as the ceiling".to_owned(),
             Err(why) => why,
@@ -180,7 +180,7 @@ impl LeaseLimits {
         Ok(Some(text))
     }
 
-    /// Gives a lease, or takes it back.
+    /// Gives a lease to a CPU, or takes it back.
     pub fn change(&mut self, hold: &Hold, change: LeaseChange) -> WriteOutcome {
         let Some(Some(limit)) = self.cpus.get_mut(&change.cpu) else {
             return WriteOutcome::Unchanged;
@@ -190,7 +190,7 @@ impl LeaseLimits {
     }
 }
 
-/// The ceiling on a CPU in us; `None` if it has no idle states that tell.
+/// The ceiling of leases on a CPU in us; `None` if the CPU has no idle states that tell it.
 fn ceiling_us(system: &System, cpu: usize, ceiling: &LeaseCeiling) -> Result<Option<u64>, String> {
     if let LeaseCeiling::Of(Ceiling::Latency(limit)) = ceiling {
         return Ok(Some(limit.as_micros()));
@@ -225,7 +225,7 @@ fn wrong_ceiling(why: &str) -> String {
     format!("ceiling: {why}")
 }
 
-/// Checks that the ceiling means something on every CPU of this machine.
+/// Checks that the ceiling of leases means something on every CPU of this machine.
 ///
 /// # Errors
 /// A CPU lacks the idle state in the ceiling; the message lists the states.
@@ -234,7 +234,7 @@ pub fn check_ceiling(system: &System, ceiling: &LeaseCeiling) -> Result<(), Stri
     cpus.try_for_each(|cpu| ceiling_us(system, cpu, ceiling).map(drop))
 }
 
-/// The parameters of the kernel module, if it is loaded.
+/// The kernel module's parameters for these leases; `None` if the module is not loaded.
 ///
 /// # Errors
 /// The ceiling means nothing on this machine.

@@ -1,4 +1,4 @@
-//! A daemon under one configuration: starts, waits, acts, and puts everything back.
+//! Runs the daemon under one configuration: starts, waits, acts, and puts everything back.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::psd::LeaseLimits;
 use crate::signals::{Interruption, Signals};
 use crate::watch::{Watch, now_ns};
 
-/// Everything that runs under one configuration.
+/// Everything that runs under one configuration of the daemon.
 pub(crate) struct Daemon {
     system: System,
     hold: Hold,
@@ -66,12 +66,12 @@ impl Daemon {
         predecessor: Option<&MissingPolicies>,
     ) -> Result<Self, DaemonError> {
         let mut plan = DaemonPlan::new(system, config, None);
-        // The programs first: without them there are no leases to keep old values for.
+        // The eBPF programs are started first: without them there are no leases to keep old values for.
         let watch = plan.start_watch(config);
         plan.check(predecessor)?;
         log_missing(&plan.missing.reasons);
         let hold = plan.reserve(system, session)?;
-        // An error puts back what was changed until then, as the hold goes.
+        // After an error the dropped hold puts back what was changed until then.
         plan.set_constant(&hold)?;
         let refused = plan.set_tables(&hold)?;
         log_missing(&refused);
@@ -103,12 +103,12 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Requested policies that are not in force.
+    /// The requested policies that are not in force.
     pub(crate) const fn missing(&self) -> &MissingPolicies {
         &self.missing
     }
 
-    /// The policies in force, in a line.
+    /// The policies in force, in one line, for systemd's status.
     pub(crate) fn status(&self) -> String {
         let mut parts = Vec::new();
         if self.metrics.kernel_module {
@@ -134,7 +134,7 @@ impl Daemon {
         }
     }
 
-    /// Waits and acts until it is interrupted.
+    /// Waits for events and acts on them, until the daemon is interrupted.
     pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Interruption, DaemonError> {
         let watchdog = sd_notify::watchdog_enabled()
             .filter(|time| !time.is_zero())
@@ -162,7 +162,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until something happens, or is due. Returns whether a client asks for metrics.
+    /// Waits until an event comes or something is due. Returns whether a client asks for metrics.
     fn wait(&self, signals: &Signals, watchdog_next: Option<Instant>) -> io::Result<bool> {
         let readable = PollFlags::IN;
         let mut fds: Vec<PollFd<'_>> = signals
@@ -186,7 +186,7 @@ impl Daemon {
         Ok(server.is_some_and(|fd| !fd.revents().is_empty()))
     }
 
-    /// The time until the next thing to do; `None`: nothing is due.
+    /// Time left until the next thing is due; `None`: nothing is due.
     fn time_to_next(&self, watchdog_next: Option<Instant>) -> Option<Duration> {
         let now = Instant::now();
         let instants = [
@@ -209,7 +209,7 @@ impl Daemon {
         until_instants.chain(until_bursts).min()
     }
 
-    /// Gives leases and boosts, and takes them back.
+    /// Gives leases and boosts by the bursts so far, and takes them back.
     fn handle_bursts(&mut self) {
         let Some(watch) = &mut self.watch else {
             return;
@@ -253,7 +253,7 @@ impl Daemon {
         self.report_unwritten(outcome, "this policy is boosted no more");
     }
 
-    /// Says why a setting was not written, and the consequence if somebody else has set it.
+    /// Reports why a setting was not written, and the consequence if somebody else has set it.
     fn report_unwritten(&mut self, outcome: WriteOutcome, consequence: &str) {
         match outcome {
             WriteOutcome::Written | WriteOutcome::Unchanged => {}
@@ -265,7 +265,7 @@ impl Daemon {
         }
     }
 
-    /// Counts a setting that could not be written. Lines become rarer as failures go on.
+    /// Counts a setting that could not be written, and logs it; the more failures, the rarer the lines.
     fn count_failure(&mut self, error: &SettingsError) {
         self.metrics.failures += 1;
         if self.metrics.failures.is_power_of_two() {
@@ -284,7 +284,7 @@ impl Daemon {
         }
     }
 
-    /// The metrics with all that is read only on demand.
+    /// The metrics, with the figures that are read only on demand.
     fn current_metrics(&self) -> Metrics {
         let mut metrics = self.metrics.clone();
         if let Some(watch) = &self.watch {
@@ -296,10 +296,10 @@ impl Daemon {
         metrics
     }
 
-    /// Puts everything back. `None`: somebody has done so before.
+    /// Stops everything and puts it back. `None`: the settings have been put back before.
     pub(crate) fn stop(mut self) -> Result<Option<Session>, DaemonError> {
         let summary = self.current_metrics().summary();
-        // No new leases while they are put back.
+        // The programs end first, so that no new leases come while they are put back.
         self.watch = None;
         self.drives.abandon_replaced(&self.system, &self.hold);
         let released = self.hold.release()?;

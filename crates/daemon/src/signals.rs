@@ -1,4 +1,4 @@
-//! Interruptions of the daemon: signals, and the end of a lender.
+//! Catches interruptions of the daemon: signals, and the end of a lender.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,23 +10,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Parent process that lent the lock on the machine's settings.
+/// The parent process that lent the lock on the machine's settings.
 #[derive(Debug)]
 pub struct LockLender {
     lock: OwnedFd,
-    /// Readable once the process has ended.
+    /// Descriptor that becomes readable once the parent process has ended.
     process: OwnedFd,
 }
 
 impl LockLender {
-    /// The parent process, by its id; its lock is standard input.
+    /// The parent process as lender, by its id; the lent lock is standard input.
     ///
     /// # Errors
     /// Another process is the parent, or the parent is gone.
     pub fn parent(id: i32) -> io::Result<Self> {
         let parent = Pid::from_raw(id).ok_or_else(|| parent_is_gone(id))?;
         let process = pidfd_open(parent, PidfdFlags::empty())?;
-        // Another process may have got the id meanwhile.
+        // The id is checked again: another process may have got it meanwhile.
         if getppid() != Some(parent) {
             return Err(parent_is_gone(id));
         }
@@ -36,7 +36,7 @@ impl LockLender {
         })
     }
 
-    /// Another descriptor of the lock.
+    /// Another descriptor of the lent lock.
     pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone()
     }
@@ -46,7 +46,7 @@ fn parent_is_gone(id: i32) -> io::Error {
     io::Error::other(format!("process {id}, which started this one, is gone"))
 }
 
-/// Request to leave the loop.
+/// Why the daemon leaves its loop.
 pub(crate) enum Interruption {
     /// SIGTERM, SIGINT, or the end of the lender.
     Stop,
@@ -54,7 +54,7 @@ pub(crate) enum Interruption {
     Reload,
 }
 
-/// Signals to this process.
+/// The signals that this process has caught.
 pub(crate) struct Signals {
     wake: UnixStream,
     stop: Arc<AtomicBool>,
@@ -79,7 +79,7 @@ impl Signals {
             (SIGINT, &signals.stop),
             (SIGHUP, &signals.reload),
         ] {
-            // The flag first: the loop wakes up and has to find the flag set.
+            // The flag is registered first: the loop wakes up and has to find the flag set.
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, send.try_clone()?)?;
         }
@@ -92,7 +92,7 @@ impl Signals {
         [self.wake.as_fd()].into_iter().chain(lender)
     }
 
-    /// The interruption since the last call, if any.
+    /// Takes the interruption since the last call, if any; a second call returns `None`.
     pub(crate) fn take(&self) -> Option<Interruption> {
         let mut bytes = [0; 64];
         while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}

@@ -1,4 +1,4 @@
-//! Watches block I/O with eBPF: the events and the cost of `bpf/block_io.bpf.c`.
+//! Watches block I/O with eBPF: bursts of I/O as events, and the programs' cost (`bpf/block_io.bpf.c`).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,31 +16,32 @@ pub use wakepath_policies::psd::BurstEvent;
 use wakepath_policies::psd::Grant;
 use wakepath_units::causes::in_one_line;
 
-/// The programs as clang compiled them when wakepath was built; empty when it could not.
+/// The eBPF programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_io.bpf.o"));
-/// The reason why there are no programs.
+/// The reason why this build has no eBPF programs.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/block_io.missing"));
 
-/// The work that needs rights, in messages.
+/// Name in messages of the work that needs rights.
 const WORK: &str = "watching block I/O";
-/// Time beyond the timeout that a CPU has to be quiet where the kernel has no timers for programs: an I/O just after the
-/// timeout belongs to the burst.
+/// Time beyond the timeout that a CPU has to be quiet where the kernel has no timers for programs: an I/O just after
+/// the timeout belongs to the burst.
 const SLACK: Duration = Duration::from_micros(500);
 
-/// Choice of I/Os to watch.
+/// Which I/Os are watched, and what is told about them.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
-    /// An I/O later than this after the one before begins a new burst.
+    /// Longest gap between two I/Os of a burst; a later I/O begins a new burst.
     pub timeout: Duration,
-    /// Kinds of I/Os that count.
+    /// Which kinds of I/Os count for bursts.
     pub grant: Grant,
-    /// Number of the I/O in a burst that is told first.
+    /// Number of the first I/O in a burst that is told.
     pub first: u32,
     /// How many I/Os of a burst are told.
     pub told: u32,
     /// Drives whose idle gaps are counted: the block devices (major << 20 | minor) of each.
     pub drives: Vec<Vec<u32>>,
-    /// Whether timers of the kernel end bursts, where it has any for programs; else [`Watch::take_events`] does.
+    /// Whether timers of the kernel may end bursts, where it has any for programs; else [`Watch::take_events`] ends
+    /// them.
     pub kernel_timers: bool,
 }
 
@@ -55,7 +56,7 @@ pub struct WatchEvent {
     pub kind: BurstEvent,
 }
 
-/// `struct wp_cpu` of `bpf/wire.h`.
+/// The state of a CPU in the programs' map: `struct wp_cpu` of `bpf/wire.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct CpuState {
@@ -88,20 +89,20 @@ mod pod {
     unsafe impl super::Pod for super::DriveState {}
 }
 
-/// Programs that watch block I/O; detached when dropped.
+/// The attached programs that watch block I/O; dropping it detaches them.
 pub struct Watch {
     _links: Vec<BtfTracePointLink>,
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
     options: WatchOptions,
-    /// Whether the kernel's timers end bursts.
+    /// Whether timers of the kernel end bursts.
     timed: bool,
-    /// Without these timers: the last known I/O of each CPU in a burst.
+    /// Where the kernel has no such timers: the last known I/O of each CPU in a burst.
     bursts: BTreeMap<usize, u64>,
 }
 
 impl Watch {
-    /// Loads and attaches the programs.
+    /// Loads and attaches the eBPF programs.
     ///
     /// # Errors
     /// This build has no programs, or this machine does not let them run.
@@ -119,7 +120,7 @@ impl Watch {
                 links.push(link.map_err(|error| refusal(WORK, cause(&error)))?);
             }
         }
-        // Without this program the cost of measuring stays unknown.
+        // Without the empty program the cost of measuring stays unknown.
         let _ = load(&mut ebpf, &btf, NOTHING, COMPLETE);
         let map = ebpf
             .take_map("events")
@@ -135,12 +136,12 @@ impl Watch {
         })
     }
 
-    /// Descriptor that becomes readable with events.
+    /// Descriptor that becomes readable when the programs have written events.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
 
-    /// Whether the kernel's timers end bursts.
+    /// Whether timers of the kernel end bursts.
     pub const fn has_kernel_timers(&self) -> bool {
         self.timed
     }
@@ -151,7 +152,7 @@ impl Watch {
         (!self.timed).then(|| soonest + self.quiet_ns())
     }
 
-    /// Events since the last call.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.ring.next() {
@@ -163,7 +164,7 @@ impl Watch {
         events
     }
 
-    /// I/Os so far by CPU, and events lost for want of room.
+    /// Number of I/Os so far by CPU, and number of events lost because the buffer was full.
     pub fn totals(&self) -> (Vec<u64>, u64) {
         let mut totals = Vec::new();
         let mut lost = 0;
@@ -176,7 +177,7 @@ impl Watch {
         (totals, lost)
     }
 
-    /// The idle gaps so far of the drive that a block device belongs to.
+    /// The idle gaps so far of the drive that a block device belongs to; `None` if they are not counted.
     pub fn gaps(&self, device: u32) -> Option<Gaps> {
         let drives = &self.options.drives;
         let at = drives
@@ -190,7 +191,7 @@ impl Watch {
         })
     }
 
-    /// Has the kernel measure the cost of the programs, until the meter is dropped.
+    /// Starts measuring the programs' run time, until the returned meter is dropped.
     pub fn meter(&mut self) -> CostMeter {
         let attached = attach_loaded(&mut self.ebpf, NOTHING).ok();
         let programs = self.ebpf.programs();
@@ -240,10 +241,10 @@ impl Watch {
     }
 }
 
-/// Has the kernel time programs until it is dropped.
+/// Lets the kernel measure the programs' run time until it is dropped.
 pub struct CostMeter {
     programs: Meter,
-    /// A program that does nothing, in the same place.
+    /// Measures an empty program, attached at the same place as the others.
     nothing: Meter,
     _attached: Option<BtfTracePointLink>,
 }
@@ -253,12 +254,12 @@ pub struct CostMeter {
 pub struct Cost {
     /// The programs.
     pub programs: Overhead,
-    /// A program that does nothing, in the same place: the cost of measuring.
+    /// Run time of an empty program, attached at the same place: the cost of measuring.
     pub nothing: Overhead,
 }
 
 impl CostMeter {
-    /// The cost so far; `None` where the kernel does not measure.
+    /// The programs' cost so far; `None` where the kernel does not measure.
     pub fn read(&self) -> Option<Cost> {
         Some(Cost {
             programs: self.programs.read()?,
@@ -271,7 +272,7 @@ const NOTHING: &str = "nothing";
 const COMPLETE: &str = "block_rq_complete";
 const ISSUE: &str = "block_rq_issue";
 
-/// Loads the programs, and fills their maps.
+/// Loads the eBPF programs, and fills their maps.
 fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
     let cpus =
         nr_cpus().map_err(|(path, error)| LoadError::Unsupported(format!("{path}: {error}")))?;
@@ -315,7 +316,7 @@ fn attach_bursts(
     Ok((links, false))
 }
 
-/// Attaches a program to completions and one to issues, whichever count.
+/// Attaches one program to completions and one to issues, as far as these count for bursts.
 fn attach_pair(
     ebpf: &mut Ebpf,
     btf: &Btf,
@@ -361,7 +362,7 @@ fn find_program<'a>(
         .try_into()
 }
 
-/// Tells the programs about bursts on each CPU, before any begins.
+/// Fills the map of CPUs with the same state for each, before any burst begins.
 fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("cpus") else {
         return Ok(());
@@ -370,7 +371,7 @@ fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::ma
     (0..cpus as u32).try_for_each(|cpu| states.set(cpu, state, 0))
 }
 
-/// Tells the programs the drive of each block device.
+/// Fills the map that has the drive of each block device.
 fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("namespaces") else {
         return Ok(());
@@ -401,7 +402,7 @@ fn decode(bytes: &[u8]) -> Option<WatchEvent> {
     })
 }
 
-/// The present time on the clock of the events.
+/// The present time in ns, on the clock of the programs' events.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()

@@ -16,19 +16,19 @@ use crate::{
     PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, apply_persistent,
 };
 
-/// Name of the record in the directory of the journal.
+/// Name of the boot record in the directory of the journal.
 const RECORD: &str = "boot.json";
 
-/// Outcome of persistent settings at a boot.
+/// What became of the persistent settings at a boot.
 #[derive(Debug)]
 pub enum BootOutcome {
-    /// There is no file.
+    /// There is no file of persistent settings.
     NoFile,
-    /// The kernel's command line leaves the settings out.
+    /// The kernel's command line switches persistent settings off.
     SwitchedOff,
     /// The last boot with this set ended uncleanly within ten minutes, so the set is left out.
     LeftOut(String),
-    /// The settings are in force, by this plan.
+    /// The persistent settings are in force, by this plan.
     Applied(SettingsPlan),
 }
 
@@ -37,7 +37,7 @@ pub enum BootOutcome {
 #[serde(deny_unknown_fields)]
 struct BootRecord {
     boot: String,
-    /// Keys and values of the file of settings.
+    /// Keys and values of the file of persistent settings.
     settings: String,
 }
 
@@ -70,7 +70,8 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
     let content = serde_json::to_vec(&record).unwrap_or_default();
     session.store.replace(RECORD, &content)?;
     if let Err(error) = apply_persistent(&mut session, &settings, supply, &plan) {
-        // Settings that could not be put back are still on trial. A record that stays only leaves the set out once more.
+        // Settings that could not be put back are still on trial. If the record stays, the set is only left out once
+        // more.
         if session.journal.oldest().is_empty() {
             _ = session.store.remove(RECORD);
         }
@@ -91,8 +92,8 @@ pub fn end_boot_trial(system: &System) -> Result<(), SettingsError> {
     .map_err(|error| record_error(system, error))
 }
 
-/// Removes the record if its content calls for that. The lock is not taken: a daemon may have it for as long as the boot
-/// lasts.
+/// Removes the boot record if `is_over` is true of its content. The lock is not taken: a daemon may have it for as long
+/// as the boot lasts.
 fn remove_record(system: &System, is_over: impl Fn(&[u8]) -> bool) -> io::Result<()> {
     let Some(directory) = journal::directory(system.root(), false)? else {
         return Ok(());
@@ -118,7 +119,7 @@ pub fn forget_boot_trial(system: &System) -> Result<(), SettingsError> {
     remove_record(system, |_| true).map_err(|error| record_error(system, error))
 }
 
-/// The record; `None` also if it is damaged, as after a power cut.
+/// Reads the boot record; `None` also if it is damaged, as after a power cut.
 fn read_record(session: &Session) -> Result<Option<BootRecord>, SettingsError> {
     let content = session.store.read(RECORD)?;
     Ok(content.and_then(|content| parse_record(&content)))

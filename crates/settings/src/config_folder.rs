@@ -1,4 +1,4 @@
-//! The folder of configuration files, below the root of a machine.
+//! The folder `/etc/wakepath` of configuration files, below the root of a machine.
 
 use std::io;
 use std::path::Path;
@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use wakepath_files::{Links, Tree};
 use wakepath_system::Root;
 
-/// Path of the folder below the root.
+/// Path of the folder of configuration files, below the machine's root.
 pub(crate) const CONFIG_FOLDER: &str = "etc/wakepath";
 
-/// Opens the folder; `None` if missing. On a captured machine no link is followed: `etc` could lead to the running
-/// machine's.
+/// Opens the folder of configuration files, with `make` after creating it; `None` if missing. On a captured machine no
+/// link is followed: `etc` could lead to the running machine's.
 ///
 /// # Errors
 /// The system's; it is a link, or no folder.
@@ -38,7 +38,7 @@ pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Removes a file; returns whether there was one.
+/// Removes a configuration file; returns whether there was one.
 ///
 /// # Errors
 /// The system's.

@@ -5,7 +5,7 @@ use wakepath_system::{At, DriveIdentity, System};
 
 use crate::{Change, SettingsPlan};
 
-/// Entries for the settings that a plan changes, including settings that the kernel changes along with another.
+/// The journal's entries for a plan, also for settings that the kernel changes along with a planned one.
 pub(crate) fn plan_entries(system: &System, plan: &SettingsPlan) -> Vec<Entry> {
     let changes = plan.changes.iter();
     changes
@@ -22,7 +22,7 @@ fn changes_along(plan: &SettingsPlan, change: &Change) -> bool {
     })
 }
 
-/// The entry for a change.
+/// The journal's entry for a change.
 pub(crate) fn change_entry(system: &System, change: &Change) -> Entry {
     Entry {
         key: change.key.clone(),

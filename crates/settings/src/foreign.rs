@@ -1,4 +1,5 @@
-//! Foreign values: somebody else has written a setting since a process did. Foreign values stay.
+//! Foreign values: a setting has another value than wakepath wrote, so somebody else has written it since. Foreign
+//! values stay.
 
 use wakepath_system::journal::{ChangeReason, Entry, Journal};
 use wakepath_system::setting::{Access, same};
@@ -7,24 +8,24 @@ use wakepath_system::{SettingKey, System};
 use crate::SettingsError;
 use crate::write::results_from_write;
 
-/// The values that one process has written to a setting.
+/// The values that a process of wakepath has written to one setting.
 #[derive(Debug)]
 pub(crate) struct OwnValues {
     pub(crate) key: SettingKey,
-    /// After a write that failed also the value before: the setting can have either.
+    /// The written values; after a write that failed also the value before, since the setting can have either.
     pub(crate) values: Vec<String>,
 }
 
-/// A value that is not our own.
+/// A setting's value that wakepath did not write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignValue {
-    /// Our own value, or the one before.
+    /// The value that wakepath wrote last, or the one before the first write.
     pub expected: String,
     /// The value now.
     pub found: String,
 }
 
-/// Values that dead processes may have written to reserved settings, by the journal.
+/// The values that dead processes may have written to reserved settings, by the journal.
 pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
     let layers = journal.layers.iter();
     layers
@@ -42,7 +43,7 @@ pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
         .collect()
 }
 
-/// Reads the foreign value of a setting; `None` while the setting has one of our own.
+/// Reads a setting's value if it is foreign; `None` while the setting has a value of our own.
 ///
 /// # Errors
 /// The setting cannot be read.
@@ -64,15 +65,15 @@ pub(crate) fn read_foreign(
     }))
 }
 
-/// The foreign value of a reserved setting, if the value is to stay.
+/// Reads the foreign value of a reserved setting; `None` if the setting is to be put back.
 pub(crate) fn foreign_value(system: &System, entry: &Entry, own: &[OwnValues]) -> Option<String> {
-    // What cannot be read is written anyway.
+    // A setting that cannot be read is put back anyway.
     let found = read_foreign(system, entry, own).ok()??.found;
-    // Without a new value the kernel has changed it, along with another.
+    // An entry without a new value is of a setting that the kernel has changed along with another.
     (entry.new.is_some() && !same(entry.key.setting, &entry.old, &found)).then_some(found)
 }
 
-/// Says that a foreign value stays.
+/// The note that a setting keeps its foreign value.
 pub(crate) fn foreign_note(entry: &Entry, found: &str) -> String {
     let state = match entry.key.setting.mechanism {
         Access::NvmeFeature(_) => "has another table".to_owned(),

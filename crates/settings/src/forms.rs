@@ -1,4 +1,5 @@
-//! A plan in the forms of other tools: profiles of `TuneD`, rules of udev, lines of tmpfiles.d and TLP, a playbook of Ansible.
+//! Writes a plan as configuration of other tools: profiles of `TuneD`, rules of udev, lines of tmpfiles.d and TLP, a
+//! playbook of Ansible.
 
 use wakepath_system::setting::{Access, SettingScope};
 use wakepath_system::{At, SettingKey, System};
@@ -9,7 +10,7 @@ use crate::{SettingsError, SettingsPlan};
 /// A tool whose files can hold settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolForm {
-    /// `tuned.conf` of a profile.
+    /// The file `tuned.conf` of a TuneD profile.
     Tuned,
     /// Rules of udev.
     Udev,
@@ -19,12 +20,12 @@ pub enum ToolForm {
     Tlp,
 }
 
-/// A plan in a tool's form.
+/// A plan written as another tool's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormText {
-    /// Content of the tool's file.
+    /// Content of the tool's configuration file.
     pub text: String,
-    /// Settings that the form cannot hold, each with the reason.
+    /// Settings that the tool's configuration cannot hold, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -35,7 +36,7 @@ struct NewValue<'a> {
     value: &'a str,
 }
 
-/// Lines of a form, and what it cannot hold.
+/// The lines of a tool's configuration so far, and what it cannot hold.
 #[derive(Default)]
 struct FormLines {
     lines: Vec<String>,
@@ -55,7 +56,7 @@ impl FormLines {
 
     fn add(&mut self, new: NewValue<'_>, line: Result<String, &str>) {
         match line {
-            // An option of TLP is for all CPUs.
+            // An option of TLP is for all CPUs, so that equal lines are written once.
             Ok(line) if self.lines.contains(&line) => {}
             Ok(line) => self.lines.push(line),
             Err(why) => self.leave_out(new, why),
@@ -82,7 +83,7 @@ impl FormLines {
     }
 }
 
-/// Writes a plan in a form of another tool.
+/// Writes a plan as configuration of another tool.
 pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormText {
     let changes = plan.changes.iter();
     let new_values: Vec<NewValue<'_>> = changes
@@ -103,7 +104,7 @@ pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormT
     lines.into_text(head(form))
 }
 
-/// Writes persistent settings as a playbook.
+/// Writes persistent settings as an Ansible playbook.
 ///
 /// # Errors
 /// The settings cannot be persistent.
@@ -169,7 +170,7 @@ summary=Settings by wakepath
     }
 }
 
-/// Why a form of files cannot hold a setting that is no file.
+/// Refuses a setting that is no text file, for tools that only write files.
 fn file_only(new: NewValue<'_>) -> Result<(), &'static str> {
     match new.key.setting.mechanism {
         Access::Text => Ok(()),
@@ -189,7 +190,7 @@ fn tmpfiles_line(new: NewValue<'_>) -> Result<String, &'static str> {
     Ok(format!("w /{} - - - - {argument}", new.key.path()))
 }
 
-/// A rule for the device that a setting belongs to.
+/// The udev rule for the device that a setting belongs to.
 fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str> {
     file_only(new)?;
     let path = new.key.path();
@@ -220,7 +221,7 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
     udev_assignment(&device, attribute, new.value)
 }
 
-/// The name of a CPU does not change, and that of a frequency policy is its first CPU's.
+/// The udev match of a CPU, whose name does not change; a frequency policy is named after its first CPU.
 fn cpu_match(cpu: usize) -> String {
     format!("SUBSYSTEM==\"cpu\", KERNEL==\"cpu{cpu}\"")
 }
@@ -239,13 +240,13 @@ fn udev_assignment(
     ))
 }
 
-/// Whether a text means itself in a rule, in matches and in assignments.
+/// Whether a text means itself in a udev rule, in matches and in assignments.
 fn is_udev_literal(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-.:/".contains(c);
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// TLP's options, which have one value for all CPUs.
+/// Options of TLP, each with one value for all CPUs.
 const TLP_OPTIONS: &[(&str, &str)] = &[
     ("frequency-governor", "CPU_SCALING_GOVERNOR"),
     ("frequency-min", "CPU_SCALING_MIN_FREQ"),

@@ -1,4 +1,4 @@
-//! Settings held by a process, and put back when the process releases the hold, or ends.
+//! Settings that a process holds for a time; they are put back when the process releases the hold, or ends.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -27,25 +27,26 @@ pub trait Tenant: Debug + Send + Sync {
     fn leave(&self);
 }
 
-/// Held settings, until they are released or put back before the process exits.
+/// The state of a hold; `None` once the settings have been put back.
 type SharedHolding = Arc<Mutex<Option<Holding>>>;
 
-/// Holds that are alive, for [`restore_before_exit`].
+/// All holds of this process that are alive, for [`restore_before_exit`].
 static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
 
-/// Settings of a [`Hold`], with all that a release needs.
+/// What a [`Hold`] consists of, with all that a release needs.
 #[derive(Debug)]
 struct Holding {
     session: Session,
-    /// Place of this hold's layer in the journal; layers above belong to a tenant.
+    /// Index of this hold's layer in the journal; layers above belong to a tenant.
     own_layer: usize,
-    /// Requests that last as long as these files are open.
+    /// Files of requests, which last as long as the files are open.
     requests: Vec<File>,
-    /// The values that were written to reserved settings; `None`: all settings were set at once, and all are put back.
+    /// The values that were written to reserved settings; `None`: the settings were applied at once, and all are put
+    /// back.
     own_values: Option<Vec<OwnValues>>,
     /// What was put back after tenants that failed to start.
     after_tenants: Restored,
-    /// Process that changes further settings under the same lock.
+    /// The tenant: a process that changes further settings under the same lock.
     tenant: Option<Arc<dyn Tenant>>,
 }
 
@@ -85,7 +86,7 @@ impl Session {
 }
 
 impl Hold {
-    /// Holds the settings in the topmost layer of a session's journal.
+    /// Makes a hold of the settings in the topmost layer of a session's journal.
     fn new(session: Session, requests: Vec<File>, own_values: Option<Vec<OwnValues>>) -> Self {
         let holding = Holding {
             own_layer: session.journal.layers.len().saturating_sub(1),
@@ -147,7 +148,7 @@ impl Hold {
         }
     }
 
-    /// The value before a setting was held; `None` if it is not held.
+    /// The value that a held setting had before; `None` if it is not held.
     pub fn before(&self, key: &SettingKey) -> Option<String> {
         let shared = lock_even_poisoned(&self.0);
         Some(shared.as_ref()?.session.journal.held(key)?.old.clone())
@@ -178,7 +179,7 @@ impl Hold {
         }
     }
 
-    /// The foreign value of a reserved setting since [`Hold::set`]; `None` while the setting has our own.
+    /// Reads the foreign value of a reserved setting since [`Hold::set`]; `None` while the setting has our own.
     ///
     /// # Errors
     /// The setting is not held, or cannot be read.
@@ -202,14 +203,14 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(holding) = take_holding(&self.0) {
-            // Nobody listens, and the journal keeps the rest of the work.
+            // Errors of a drop have nobody to go to, and the journal keeps what is not put back.
             let _ = holding.release();
         }
     }
 }
 
 impl Holding {
-    /// Puts everything back: settings of tenants first, then requests, then this hold's own.
+    /// Puts everything of this hold back: settings of tenants first, then requests, then the hold's own.
     fn release(self) -> Result<(Session, Restored), SettingsError> {
         let Self {
             mut session,
@@ -223,16 +224,16 @@ impl Holding {
             tenant.leave();
             if let Err(error) = session.reload_journal(own_layer) {
                 drop(requests);
-                // Only the journal on disk knows what the tenant has changed.
+                // Only the journal on disk has what the tenant has changed.
                 session.put_back_unsaved(own_layer, own_values.as_deref());
                 return Err(error);
             }
         }
-        // Also after a tenant that failed to start.
+        // What was put back after failed tenants counts as well.
         let above = session.restore_above(own_layer);
         drop(requests);
         let notes = own_values.map(|own| session.leave_foreign(own_layer, &own));
-        // Even where the tenant's settings could not be put back.
+        // The hold's own settings are put back even where the tenant's could not be.
         let own_restored = session.restore_layer(own_layer);
         restored.add(above?);
         restored.add(own_restored?);
@@ -290,7 +291,8 @@ impl Holding {
         let result = verify(&self.session.system, key, new);
         match &result {
             Ok(()) => values.retain(|known| known == new),
-            // Some drivers round frequencies. Any other setting that reads back differently is somebody else's.
+            // Some drivers round frequencies. Any other setting that reads back differently was written by somebody
+            // else.
             Err(SettingsError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
                 values.push(found.clone());
                 self.session.note_written(key, found)?;
@@ -301,7 +303,7 @@ impl Holding {
     }
 }
 
-/// The values that were written to a setting; at first only the old one.
+/// The list of values that were written to a setting, begun with the old value if the setting is new.
 fn values_written_to<'a>(
     own: &'a mut Vec<OwnValues>,
     key: &SettingKey,
@@ -318,7 +320,7 @@ fn values_written_to<'a>(
     &mut own[index].values
 }
 
-/// The value behind a lock. A panic of another thread leaves the value usable: journal entries precede changes.
+/// Locks a mutex even if another thread has panicked: journal entries precede changes, so the value is usable.
 fn lock_even_poisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

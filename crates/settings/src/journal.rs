@@ -1,4 +1,4 @@
-//! The journal is read and replaced under the lock.
+//! Reads and replaces the journal of changed settings; the caller holds the lock.
 
 use wakepath_system::journal::{FILE, Journal, JournalOwner, legible};
 use wakepath_system::setting::Access;
@@ -8,10 +8,10 @@ use wakepath_units::printable::shell_word;
 use crate::SettingsError;
 use crate::store::Store;
 
-/// Most values of a damaged journal that a message names.
+/// Limit on the values of a damaged journal that a message names.
 const SHOWN: usize = 10;
 
-/// The journal of the machine, or an empty one.
+/// Reads the journal of the machine; an empty one if there is none.
 pub(crate) fn load(store: &Store, root: &Root) -> Result<Journal, SettingsError> {
     let Some(content) = store.read(FILE)? else {
         return Ok(Journal::new(root));
@@ -39,7 +39,7 @@ pub(crate) fn load(store: &Store, root: &Root) -> Result<Journal, SettingsError>
     Ok(journal)
 }
 
-/// Advice about a damaged journal: its legible values, and how to make the journal void.
+/// Advice about a damaged journal: the old values that are still legible, and how to discard the journal.
 fn what_to_do(root: &Root, content: &[u8]) -> String {
     let known = legible(content);
     let lines: Vec<String> = known
@@ -75,7 +75,7 @@ fn what_to_do(root: &Root, content: &[u8]) -> String {
     format!("{values}. {void}")
 }
 
-/// Writes the journal to disk; an empty journal is no file.
+/// Writes the journal to disk; the file of an empty journal is removed.
 pub(crate) fn save(journal: &Journal, store: &Store) -> Result<(), SettingsError> {
     if journal.layers.iter().all(|layer| layer.settings.is_empty()) {
         return store.remove(FILE);

@@ -10,7 +10,7 @@ use crate::text_file::overwrite_file;
 /// Opcode of Set Features (NVMe Base Specification, "Admin Command Set").
 const SET_FEATURES: u8 = 0x09;
 
-/// Sets the feature of the drive `name` until the next reset. For a captured drive, a file takes the value.
+/// Sets the APST feature of the drive `name` until its next reset. For a captured drive, a file takes the value.
 ///
 /// # Errors
 /// The device's; `Other` with the status if the drive refuses.
@@ -18,7 +18,8 @@ pub(crate) fn set_apst(root: &Root, name: &str, feature: &ApstFeature) -> io::Re
     let dword11 = u32::from(feature.enabled);
     let mut table = feature.table.to_bytes();
     if let Some(device) = device(root, name) {
-        // Bit 31 of dword 10, "save", stays 0: the change is gone after a reset, whatever happens to us.
+        // Bit 31 of dword 10, "save", stays 0: the drive forgets the change at its next reset, even if wakepath is
+        // killed.
         let dwords = (u32::from(APST), dword11);
         return device.send(SET_FEATURES, dwords, &mut table).map(|_| ());
     }

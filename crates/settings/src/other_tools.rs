@@ -11,15 +11,16 @@ use crate::SettingsPlan;
 pub struct PowerTool {
     /// Name for people.
     pub title: &'static str,
-    /// Unit of systemd without `.service`.
+    /// Name of the tool's systemd unit, without `.service`.
     pub unit: &'static str,
-    /// Name of its process; `None` for a tool that ends after its work.
+    /// Name of the tool's process; `None` for a tool that ends after its work.
     process: Option<&'static str>,
-    /// Settings that it writes.
+    /// Names of the settings that the tool writes.
     pub writes: &'static [&'static str],
 }
 
-/// What is known of the tools' files and options: their configuration manuals, as of the versions that docs/apply.md names.
+/// The known power tools and their settings, from their configuration manuals, as of the versions that docs/apply.md
+/// names.
 #[rustfmt::skip]
 static TOOLS: &[PowerTool] = &[
     PowerTool {
@@ -60,32 +61,32 @@ static TOOLS: &[PowerTool] = &[
     },
 ];
 
-/// Length to which the kernel cuts the name of a process.
+/// Length in bytes to which the kernel cuts the name of a process.
 const COMM_CHARS: usize = 15;
 /// Folder where systemd notes active units.
 const ACTIVE_UNITS: &str = "run/systemd/units";
 /// Folder where systemd notes which units a target wants.
 const ENABLED_UNITS: &str = "etc/systemd/system";
 
-/// How a tool was found.
+/// By what a power tool was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolEvidence {
-    /// Its process, by number.
+    /// The tool's process runs, with this number.
     Process(usize),
-    /// systemd has its unit active.
+    /// The tool's systemd unit is active.
     ActiveUnit,
-    /// Its unit starts at boot, and is not active now.
+    /// The tool's systemd unit starts at boot, and is not active now.
     EnabledUnit,
 }
 
-/// A tool of this machine that overwrites settings of a plan.
+/// A power tool of this machine that overwrites settings of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RivalTool {
     /// The tool.
     pub tool: &'static PowerTool,
-    /// How it was found.
+    /// By what the tool was found.
     pub evidence: ToolEvidence,
-    /// Settings of the plan that it writes.
+    /// Settings of the plan that the tool writes.
     pub overwrites: Vec<&'static str>,
 }
 
@@ -142,19 +143,19 @@ pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> 
     rivals.collect()
 }
 
-/// The name of a process as the kernel keeps it.
+/// Cuts the name of a process as the kernel does.
 fn cut_name(name: &str) -> &str {
     name.get(..COMM_CHARS).unwrap_or(name)
 }
 
-/// Numbers and names of all processes.
+/// Numbers and names of all processes below the root.
 fn process_names(root: &Root) -> Vec<(usize, String)> {
     let ids = root.numbered("proc", "").into_iter();
     ids.filter_map(|id| Some((id, root.optional(&format!("proc/{id}/comm"))?)))
         .collect()
 }
 
-/// Units that some target of systemd wants at boot.
+/// Names of the units that some target of systemd wants at boot.
 fn enabled_units(root: &Root) -> Vec<String> {
     let folders = root.names(ENABLED_UNITS).into_iter();
     folders

@@ -1,4 +1,4 @@
-//! Settings that come back at every boot: `/etc/wakepath/settings.toml`.
+//! Settings that are applied at every boot: `/etc/wakepath/settings.toml`.
 
 use std::path::PathBuf;
 
@@ -12,29 +12,29 @@ use wakepath_units::spelling::toml_error;
 use crate::trusted_file::{self, TrustedFileError};
 use crate::{PowerSupply, SettingsError, SettingsPlan, Targets, config_folder, policy, store};
 
-/// Name of the file in its folder.
+/// Name of the file of persistent settings.
 const FILE: &str = "settings.toml";
-/// Size limit of the file.
+/// Size limit of the file of persistent settings, in bytes.
 const MAX_BYTES: u64 = 1 << 16;
-/// Word of the kernel's command line that leaves persistent settings out.
+/// The word on the kernel's command line that switches persistent settings off.
 pub const OFF_WORD: &str = "wakepath.persist=0";
 
 /// Policy sets that are applied at every boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersistentSettings {
-    /// The set for a supply without a set of its own.
+    /// The policy set for a power supply that has no set of its own.
     pub any_supply: Option<PolicySet>,
-    /// The set for mains.
+    /// The policy set for mains power.
     pub mains: Option<PolicySet>,
-    /// The set for the battery.
+    /// The policy set for battery power.
     pub battery: Option<PolicySet>,
-    /// CPUs, for all sets; `None`: all.
+    /// The CPUs that all sets are for; `None`: all CPUs.
     pub cpus: Option<Vec<usize>>,
-    /// Processor that the set was made for; on another one it is not applied. `None`: any.
+    /// The processor that the sets were made for; on another processor they are not applied. `None`: any.
     pub processor: Option<String>,
 }
 
-/// The file as it is written.
+/// The keys of the file of persistent settings.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PersistentFile {
@@ -50,7 +50,7 @@ struct PersistentFile {
     processor: Option<String>,
 }
 
-/// Head of a new file.
+/// Comment at the start of a new file of persistent settings.
 const HEAD: &str = "\
 # Settings that are applied at every boot. `wakepath apply --check` checks this file, `wakepath restore` removes it.
 # policy: a policy set, as for `wakepath apply`. mains, battery: the set for that power supply instead.
@@ -58,7 +58,7 @@ const HEAD: &str = "\
 ";
 
 impl PersistentSettings {
-    /// Makes a set persistent for the processor of this machine, whatever its power supply.
+    /// Persistent settings with one set, for the processor of this machine, whatever its power supply.
     pub fn for_machine(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
         Self {
             any_supply: Some(set),
@@ -69,7 +69,7 @@ impl PersistentSettings {
         }
     }
 
-    /// Makes a set persistent for one power supply. The sets of the file for others stay.
+    /// Adds a set for one power supply to the persistent settings of the file, whose other sets stay.
     ///
     /// # Errors
     /// The file has a mistake, or sets for other CPUs.
@@ -108,7 +108,7 @@ impl PersistentSettings {
         Ok(settings)
     }
 
-    /// The set for a power supply; `None`: with this supply everything stays as it is.
+    /// The policy set for a power supply; `None`: with this supply everything stays as it is.
     pub fn set_for(&self, supply: PowerSupply) -> Option<&PolicySet> {
         let own = match supply {
             PowerSupply::Mains => &self.mains,
@@ -117,14 +117,14 @@ impl PersistentSettings {
         own.as_ref().or(self.any_supply.as_ref())
     }
 
-    /// Path of the file, for messages.
+    /// Path of the file of persistent settings, for messages.
     pub fn path(system: &System) -> PathBuf {
         system
             .root()
             .path(&format!("{}/{FILE}", config_folder::CONFIG_FOLDER))
     }
 
-    /// Reads the file; `None` if there is none.
+    /// Reads the file of persistent settings; `None` if there is none.
     ///
     /// # Errors
     /// The file cannot be read, somebody else could have written it, or it has a mistake.
@@ -157,7 +157,7 @@ impl PersistentSettings {
             .map_err(|message| wrong(&path, message))
     }
 
-    /// Parses the text of a file.
+    /// Parses the text of a file of persistent settings.
     ///
     /// # Errors
     /// The mistake, with its line.
@@ -183,7 +183,8 @@ impl PersistentSettings {
         })
     }
 
-    /// The sets without versions, which are those of the running kernel. A single set for any supply is its own text.
+    /// The policy sets as text, without versions, which are those of the running kernel. A single set for any supply is
+    /// its own text.
     pub fn sets_text(&self) -> String {
         let sets = [
             ("", &self.any_supply),
@@ -196,12 +197,12 @@ impl PersistentSettings {
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    /// The text of the file.
+    /// The text of the file of persistent settings, comments included.
     pub(crate) fn to_text(&self) -> String {
         format!("{HEAD}\n{}", self.to_toml())
     }
 
-    /// Keys and values of the file, without comments.
+    /// Keys and values of the file of persistent settings, without comments.
     pub(crate) fn to_toml(&self) -> String {
         let file = PersistentFile {
             policy: self.any_supply.as_ref().map(set_text),
@@ -210,11 +211,11 @@ impl PersistentSettings {
             cpus: self.cpus.as_deref().map(cpu_list),
             processor: self.processor.clone(),
         };
-        // Texts are always TOML.
+        // Texts can always be written as TOML.
         toml::to_string(&file).unwrap_or_default()
     }
 
-    /// Writes the file. After a crash at any moment the old or the new file is there, whole.
+    /// Writes the file of persistent settings. After a crash at any moment the old or the new file is there, whole.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -228,7 +229,7 @@ impl PersistentSettings {
             .map_err(|error| wrong(&Self::path(system), format!("cannot be written: {error}")))
     }
 
-    /// Removes the file, which ends persistence. Returns whether there was one.
+    /// Removes the file of persistent settings. Returns whether there was one.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -301,7 +302,7 @@ fn cpu_list(cpus: &[usize]) -> String {
     wakepath_units::cpus::list(&numbers)
 }
 
-/// A set without versions.
+/// A policy set as text, without versions.
 fn set_text(set: &PolicySet) -> String {
     let profile = set.profile().map(ToString::to_string);
     let policies = set.policies().iter().map(text_without_version);
@@ -330,7 +331,7 @@ pub(crate) fn is_switched_off(system: &System) -> bool {
     command_line.split_whitespace().any(|word| word == OFF_WORD)
 }
 
-/// Name of the processor; `None` where the kernel does not tell.
+/// Name of the machine's processor; `None` where the kernel does not tell.
 fn processor_name(system: &System) -> Option<String> {
     let name = MachineClass::read(system.root()).processor.name;
     (!name.is_empty()).then_some(name)

@@ -1,4 +1,4 @@
-//! Plan of writes, with old and new values.
+//! Plans writes of settings, with old and new values.
 
 use serde::Serialize;
 
@@ -10,16 +10,16 @@ use crate::SettingsError;
 /// Settings that policies ask for on a machine.
 #[derive(Clone, Debug, Default)]
 pub struct WantedSetting {
-    /// Settings with their new values.
+    /// Settings with the values that policies ask for.
     pub values: Vec<(SettingKey, String)>,
-    /// Remarks for the user about the choice.
+    /// Remarks for the user about how policies became settings.
     pub notes: Vec<String>,
 }
 
-/// One setting before and after.
+/// A planned change of a setting, with its old and its new value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Key of the setting.
+    /// Key of the setting to change.
     pub key: SettingKey,
     /// The value before.
     pub old: String,
@@ -28,7 +28,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether old and new value differ in meaning.
+    /// Whether the new value differs from the old value in meaning.
     pub fn differs(&self) -> bool {
         let setting = self.key.setting;
         self.new
@@ -40,9 +40,9 @@ impl Change {
 /// Changes in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsPlan {
-    /// The settings, also if a setting has its new value already.
+    /// The planned changes, also of settings that have their new value already.
     pub changes: Vec<Change>,
-    /// Remarks for the user.
+    /// Remarks for the user about the plan.
     pub notes: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl SettingsPlan {
             if changes.iter().any(|c| c.key == key) {
                 continue;
             }
-            // A machine without the setting has nothing to keep.
+            // A machine that lacks a setting has no old value to keep.
             if let Ok(old) = system.read(&key) {
                 changes.push(Change {
                     key,
@@ -93,7 +93,7 @@ impl SettingsPlan {
         })
     }
 
-    /// Checks that all settings stay when the process that applies them ends.
+    /// Checks that all settings of the plan stay when the process that applies them ends.
     ///
     /// # Errors
     /// A system-wide latency limit does not stay.
@@ -103,7 +103,8 @@ impl SettingsPlan {
                 && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
         });
         if let Some(change) = held {
-            // As people write it: the only setting that is held is the system's latency limit.
+            // The message names the policy as people write it: the only setting that ends with its process is the
+            // system's latency limit.
             let limit = format!("limit={}us", change.new.as_deref().unwrap_or_default());
             return Err(SettingsError::Policy {
                 policy: format!("cpu-latency[{limit}]"),
@@ -116,7 +117,7 @@ impl SettingsPlan {
         Ok(())
     }
 
-    /// The same plan with the old values of now.
+    /// The same plan, with the old values read again.
     pub(crate) fn again(&self, system: &System) -> Result<Self, SettingsError> {
         let values = self
             .changes
@@ -132,7 +133,7 @@ impl SettingsPlan {
         )
     }
 
-    /// The settings that would change.
+    /// The changes whose new value differs from the old one.
     pub fn differing(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|c| c.differs())
     }
@@ -141,7 +142,7 @@ impl SettingsPlan {
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
 /// maximum. `value` is the value to be written.
 pub(crate) fn in_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
-    // A falling maximum comes after the minimum, a rising maximum before the minimum.
+    // A falling frequency maximum is written after the minimum, a rising maximum before it.
     let max = setting::known("frequency-max").rank();
     let min = setting::known("frequency-min").rank();
     changes.sort_by_cached_key(|c| {

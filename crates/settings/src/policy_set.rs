@@ -6,7 +6,7 @@ use wakepath_policies::PolicySet;
 
 use crate::daemon_config::{Config, MAX_BYTES};
 
-/// Prefix of a configuration's name.
+/// Prefix of a part that names a configuration file.
 const FILE: &str = "file:";
 
 /// Parses a policy set in which a part may be `file:PATH`, the `policy` in a daemon's configuration. So

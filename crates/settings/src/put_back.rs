@@ -1,4 +1,4 @@
-//! Old values are written back, each setting by itself.
+//! Writes old values back, each setting by itself.
 
 use wakepath_system::journal::Entry;
 use wakepath_system::setting::{Access, same};
@@ -9,21 +9,22 @@ use crate::plan::in_order;
 use crate::write::{verify, write};
 use crate::{Change, SettingsError};
 
-/// Result of a restore.
+/// What a restore has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Settings that had another value and now have the old one.
+    /// Settings that had another value and now have their old value back.
     pub written: Vec<Change>,
-    /// How many settings had their old value already.
+    /// Number of settings that had their old value already.
     pub unchanged: usize,
-    /// Remarks for the user.
+    /// Remarks for the user about the restore.
     pub notes: Vec<String>,
-    /// Settings of dead processes that are away, such as settings of an offline CPU. The journal keeps their entries.
+    /// Settings of dead processes that are away for the moment, such as settings of an offline CPU. The journal keeps
+    /// their entries.
     pub away: Vec<String>,
 }
 
 impl Restored {
-    /// Adds what another restore did.
+    /// Adds what another restore did to this result.
     pub(crate) fn add(&mut self, other: Self) {
         self.written.extend(other.written);
         self.unchanged += other.unchanged;
@@ -40,12 +41,12 @@ pub(crate) struct FailedRestore {
 }
 
 impl FailedRestore {
-    /// Whether the setting is only away for the moment.
+    /// Whether the setting is only away for the moment, such as an offline CPU's.
     pub(crate) const fn is_away(&self) -> bool {
         matches!(self.error, SettingsError::Away { .. })
     }
 
-    /// One error for all failures.
+    /// Turns failures to put settings back into one error.
     ///
     /// # Errors
     /// [`SettingsError::NotRestored`] if there are any.
@@ -58,7 +59,7 @@ impl FailedRestore {
     }
 }
 
-/// Puts back as many entries as possible; returns the failures.
+/// Puts back as many entries of the journal as possible; returns the failures.
 pub(crate) fn put_back(
     system: &System,
     entries: &[Entry],
@@ -81,11 +82,11 @@ fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
     let live = system.root().is_live();
     let mut changes: Vec<Change> = entries
         .iter()
-        // The kernel has taken requests back when the process ended.
+        // A process's latency requests end with the process, so the kernel has put them back.
         .filter(|entry| !(live && entry.key.setting.mechanism == Access::Held))
         .map(|entry| Change {
             key: entry.key.clone(),
-            // What cannot be read is written anyway.
+            // A setting that cannot be read is written anyway.
             old: system.read(&entry.key).unwrap_or_default(),
             new: Some(entry.old.clone()),
         })
@@ -94,7 +95,7 @@ fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
     changes
 }
 
-/// Puts a setting back. `noted_drive`: the drive that had the old value.
+/// Puts a setting back to its old value. `noted_drive`: the drive that had the old value.
 ///
 /// # Errors
 /// The setting is away, cannot be written, or reads back differently.
@@ -122,7 +123,7 @@ fn put_back_setting(
         ));
         return Ok(());
     }
-    // Read again: one setting can have changed another meanwhile.
+    // The value is read once more: writing one setting can have changed another.
     let present = system.read(key).unwrap_or_default();
     if same(key.setting, &present, &old) {
         restored.unchanged += 1;

@@ -1,4 +1,4 @@
-//! Changing settings so that they can always be put back.
+//! Changes settings so that they can always be put back.
 //!
 //! Order of an apply: lock, journal to disk, write, read back. Order of a restore: lock, write the oldest
 //! values, read back, remove the journal. A crash at any point leaves either no change or a complete
@@ -18,10 +18,10 @@ use crate::store::Store;
 use crate::write::{verify, write};
 use crate::{Change, SettingsError, SettingsPlan, journal};
 
-/// How many values of a reserved setting the journal keeps, beside the first.
+/// Number of values of a reserved setting that the journal keeps, beside the first.
 const MOST_WRITTEN: usize = 4;
 
-/// The right to change settings of a machine: the lock, and the journal.
+/// The right to change settings of a machine: the lock, with the journal of old values.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) system: System,
@@ -68,7 +68,7 @@ impl Session {
             session.journal.boot = now;
             session.save_journal()?;
         }
-        // Only in the same boot is there something left of a process that was killed.
+        // Only in the same boot can a killed process have left changed settings.
         session.recover()?;
         Ok(session)
     }
@@ -81,7 +81,7 @@ impl Session {
         Self::with_store(system, Store::lent(system.root(), lock)?)
     }
 
-    /// Takes the lock and reads the journal.
+    /// Takes the lock and reads the journal, without putting anything back.
     fn open_locked(system: &System) -> Result<Self, SettingsError> {
         Self::with_store(system, Store::open(system.root())?)
     }
@@ -96,7 +96,7 @@ impl Session {
         })
     }
 
-    /// Writes the journal to disk.
+    /// Writes the session's journal to disk.
     pub(crate) fn save_journal(&self) -> Result<(), SettingsError> {
         journal::save(&self.journal, &self.store)
     }
@@ -120,7 +120,7 @@ impl Session {
         Ok(())
     }
 
-    /// Settings that were put back because their process had died.
+    /// What was put back when the session was opened, because the process that had changed it had died.
     pub const fn recovered(&self) -> &Restored {
         &self.recovered
     }
@@ -131,7 +131,7 @@ impl Session {
     /// A setting could not be written or reads back differently; then all of this plan is put back.
     pub fn apply(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         plan.check_stays()?;
-        // Under the lock: old values may have changed since the plan was made.
+        // The plan is made again under the lock: old values may have changed since.
         let current = plan.again(&self.system)?;
         let before = self.journal.clone();
         let layer = self.journal.applied();
@@ -141,8 +141,8 @@ impl Session {
         self.execute(&current, before).map(|_| ())
     }
 
-    /// Journal to disk, then the writes, then the comparison. Returns the open files of requests. After an error everything
-    /// is put back, and the journal is `before` again.
+    /// Writes the journal to disk, then the settings of a plan, then compares. Returns the open files of requests.
+    /// After an error everything is put back, and the journal is `before` again.
     pub(crate) fn execute(
         &mut self,
         plan: &SettingsPlan,
@@ -158,7 +158,7 @@ impl Session {
         };
         drop(requests);
         let entries = plan_entries(&self.system, plan);
-        // If that fails, too, the journal still has the old values.
+        // If the journal cannot be written either, its file still has the old values.
         if put_back(&self.system, &entries, &mut Restored::default()).is_empty() {
             self.journal = before;
             self.save_journal()?;
@@ -218,8 +218,8 @@ impl Session {
         saved.map(|()| restored)
     }
 
-    /// Leaves only failures in the journal. A setting reserved by a dead process stays reserved: when the setting is back,
-    /// somebody else may have written it.
+    /// Leaves only settings in the journal that could not be put back. A setting reserved by a dead process stays
+    /// reserved: when the setting is back, somebody else may have written it.
     fn keep_failed(&mut self, oldest: Vec<Entry>, failed: &[FailedRestore]) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
         for entry in oldest {
@@ -242,7 +242,7 @@ impl Session {
             .collect();
     }
 
-    /// Whether a setting is in no layer but reserved ones.
+    /// Whether a setting is in no layer of the journal but reserved ones.
     fn is_reserved_only(&self, key: &SettingKey) -> bool {
         let mut layers = self.journal.layers.iter();
         layers.all(|layer| {
@@ -251,7 +251,8 @@ impl Session {
         })
     }
 
-    /// Puts a layer back. A setting that cannot be put back stays in the layer; an empty layer goes.
+    /// Puts the settings of a layer back. A setting that cannot be put back stays in the layer; an empty layer is
+    /// removed.
     pub(crate) fn restore_layer(&mut self, index: usize) -> Result<Restored, SettingsError> {
         let mut restored = Restored::default();
         let Some(layer) = self.journal.layers.get_mut(index) else {
@@ -304,7 +305,7 @@ impl Session {
                 Err(error) => first_error = first_error.and(Err(error)),
             }
         }
-        // Where the own layer has the same setting, its older value counts.
+        // Where this session's own layer has the same setting, its older value counts.
         let from_own = self.journal.layers.get_mut(own_layer..);
         if let Some((held, above)) = from_own.and_then(<[_]>::split_first_mut)
             && held.reason == ChangeReason::Held
@@ -318,14 +319,14 @@ impl Session {
         first_error.map(|()| restored)
     }
 
-    /// Puts a layer back without saving the journal. `own`: our own values, if foreign values may stay.
+    /// Puts the settings of a layer back without saving the journal. `own`: our own values, if foreign values may stay.
     pub(crate) fn put_back_unsaved(&self, layer: usize, own: Option<&[OwnValues]>) {
         let layers = self.journal.layers.iter().skip(layer).take(1);
         let ours = layers.flat_map(|layer| &layer.settings).filter(|entry| {
             own.is_none_or(|own| foreign_value(&self.system, entry, own).is_none())
         });
         let entries: Vec<Entry> = ours.cloned().collect();
-        // Somebody repairs the journal, and a restore tries all of it again.
+        // A journal that cannot be saved has to be repaired by somebody, and the next restore tries all of it again.
         _ = put_back(&self.system, &entries, &mut Restored::default());
     }
 
@@ -347,15 +348,15 @@ impl Session {
             let Some(found) = foreign_value(system, entry, own) else {
                 return true;
             };
-            // Otherwise restoring the applied layer writes the setting anyway.
+            // A setting that is also in the applied layer is written anyway when that layer is restored.
             if !applied.contains(&entry.key) {
                 notes.push(foreign_note(entry, &found));
             }
             false
         });
         if !notes.is_empty() {
-            // Even if our own settings cannot be put back, the next restore must not touch foreign values. An error
-            // comes again when the layer goes.
+            // The journal is saved even if our own settings cannot be put back: the next restore must not touch foreign
+            // values. An error comes again when the layer goes.
             let _ = self.save_journal();
         }
         notes
@@ -375,7 +376,7 @@ impl Session {
         if first.chain(&entry.written).any(|known| known == value) {
             return Ok(());
         }
-        // The setting has the last value until the new value is written.
+        // The setting keeps the last noted value until the new value is written.
         if entry.written.len() == MOST_WRITTEN {
             entry.written.remove(0);
         }
@@ -383,8 +384,8 @@ impl Session {
         self.save_journal()
     }
 
-    /// Shortens the journal of an earlier boot: the restart has reset settings, and new values are not ours. Only settings
-    /// with a value of ours stay. Returns whether the journal has changed.
+    /// Removes settings from the journal of an earlier boot: the restart has reset them, and new values are not ours.
+    /// Only settings with a value of ours stay. Returns whether the journal has changed.
     fn forget_other_boot(&mut self) -> bool {
         let now = boot(self.system.root());
         if self.journal.boot == now || self.journal.layers.is_empty() {

@@ -1,4 +1,4 @@
-//! The directory of lock and journal. Only the owner may read and write there. Links are not followed.
+//! The directory of lock and journal. Only the owner may read and write there, and no link is followed.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -15,20 +15,20 @@ use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
 
-/// How often the lock is tried again.
+/// Number of attempts to take the lock.
 const RETRIES: usize = 5;
-/// Pause before the lock is tried again.
+/// Pause between two attempts to take the lock.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// The directory, with the lock held.
+/// The directory of lock and journal, with the lock held.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: OwnedFd,
     path: PathBuf,
-    /// Folders made below a captured machine, the outermost first: an apply that is refused leaves nothing behind.
+    /// Folders that were made below a captured machine, the outermost first: an apply that is refused removes them.
     made: Vec<PathBuf>,
-    /// Whether a journal was kept in it.
+    /// Whether a journal was kept in the directory.
     used: Cell<bool>,
-    /// The lock is held as long as this file is open.
+    /// The file whose lock is held, as long as it is open.
     lock: File,
 }
 
@@ -42,14 +42,14 @@ impl Drop for Store {
         }
         let _ = rustix::fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
         for folder in self.made.iter().rev() {
-            // A folder with other files stays.
+            // A folder that has got other files stays.
             let _ = std::fs::remove_dir(folder);
         }
     }
 }
 
 impl Store {
-    /// Makes the directory if needed, and takes the lock.
+    /// Makes the directory if needed, opens it, and takes the lock.
     pub(crate) fn open(root: &Root) -> Result<Self, SettingsError> {
         let path = root.path(DIRECTORY);
         let made = if root.is_live() {
@@ -68,7 +68,7 @@ impl Store {
         })
     }
 
-    /// The directory under a lock lent by another process.
+    /// Opens the directory under a lock that another process has lent.
     ///
     /// # Errors
     /// The file is not this directory's lock, or not held by the lender.
@@ -80,7 +80,7 @@ impl Store {
         let is_own = own
             .zip(given)
             .is_some_and(|(own, given)| (own.st_dev, own.st_ino) == (given.st_dev, given.st_ino));
-        // Inherited descriptors share the lock, so that a second try succeeds.
+        // Inherited descriptors share the lock, so that trying to take it again succeeds.
         if !is_own || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(SettingsError::Unsafe {
                 path: path.join(LOCK),
@@ -97,17 +97,17 @@ impl Store {
         })
     }
 
-    /// Another descriptor of the lock, for a tenant.
+    /// Another descriptor of the held lock, for a tenant.
     pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone().map(OwnedFd::from)
     }
 
-    /// The path of a file, for messages.
+    /// The path of a file in the directory, for messages.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The content of a file; `None` if it does not exist.
+    /// Reads a file in the directory; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SettingsError> {
         read(&self.directory, name).map_err(|source| {
             let path = self.path(name);
@@ -115,22 +115,22 @@ impl Store {
         })
     }
 
-    /// Replaces a file. After a crash at any moment the old or the new file is there, whole.
+    /// Replaces a file in the directory. After a crash at any moment the old or the new file is there, whole.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), SettingsError> {
         self.used.set(true);
         replace_file(&self.directory, name, content, owner_only()).map_err(|source| {
-            // Half a file is of no use, and takes room that may have been lacking.
+            // Half a file is removed: it is of no use, and takes room that may have been lacking.
             let _ = rustix::fs::unlinkat(&self.directory, new_name(name), AtFlags::empty());
             self.not_written(name, format!("{} bytes", content.len()), source)
         })
     }
 
-    /// Marks the directory as unused again.
+    /// Marks the directory as unused again, so that it is removed at the end.
     pub(crate) fn was_for_nothing(&self) {
         self.used.set(false);
     }
 
-    /// Removes a file, if present.
+    /// Removes a file from the directory, if present.
     pub(crate) fn remove(&self, name: &str) -> Result<(), SettingsError> {
         remove_file(&self.directory, name)
             .and_then(|()| Ok(rustix::fs::fsync(&self.directory)?))
@@ -148,12 +148,12 @@ impl Store {
     }
 }
 
-/// Name under which a file is written before it takes the place of another.
+/// The temporary name of a file until it takes the place of the old one.
 fn new_name(name: &str) -> String {
     format!("{name}.new")
 }
 
-/// Replaces a file: after a crash at any moment the old or the new one is there, whole.
+/// Replaces a file in a directory. After a crash at any moment the old or the new file is there, whole.
 ///
 /// # Errors
 /// The system's.
@@ -164,7 +164,7 @@ pub(crate) fn replace_file(
     mode: Mode,
 ) -> io::Result<()> {
     let new = &new_name(name);
-    // A crash may have left one.
+    // A crash may have left a temporary file behind.
     remove_file(directory, new)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(directory, new, flags, mode)?);
@@ -174,7 +174,7 @@ pub(crate) fn replace_file(
     Ok(rustix::fs::fsync(directory)?)
 }
 
-/// Removes a file, if present.
+/// Removes a file from a directory, if present.
 pub(crate) fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -182,12 +182,12 @@ pub(crate) fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
     }
 }
 
-/// Permissions of private files.
+/// Permissions of files that only their owner may read and write.
 fn owner_only() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 
-/// The missing folders of the directory below a captured machine, the outermost first.
+/// The missing folders of the directory's path below a captured machine, the outermost first.
 fn missing_folders(root: &Root) -> Vec<PathBuf> {
     let above = Path::new(DIRECTORY).ancestors();
     let mut folders: Vec<PathBuf> = above
@@ -199,7 +199,7 @@ fn missing_folders(root: &Root) -> Vec<PathBuf> {
     folders
 }
 
-/// Opens the directory. Only this user may write there, and no link is followed.
+/// Opens the directory of lock and journal, made if needed. Only this user may write there, and no link is followed.
 fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
     let opened = directory(root, true).map_err(|error| {
         let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(Errno::raw_os_error);
@@ -251,7 +251,7 @@ fn cannot_keep(path: &Path, error: &io::Error) -> SettingsError {
     )
 }
 
-/// Takes the lock.
+/// Takes the lock on a machine's settings.
 ///
 /// # Errors
 /// Another process has the lock, or its file cannot be opened.
@@ -277,7 +277,7 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
             owner: pid.map_or_else(String::new, |pid| format!(" (process {pid})")),
         });
     }
-    // The number serves only the message above.
+    // The process number in the lock file serves only the message above.
     let _ = opened
         .set_len(0)
         .and_then(|()| opened.write_all(std::process::id().to_string().as_bytes()));

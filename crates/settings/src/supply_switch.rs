@@ -13,55 +13,55 @@ use crate::store::remove_file;
 use crate::write::results_from_write;
 use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
 
-/// Name of the record in the directory of the journal.
+/// Name of the supply record in the directory of the journal.
 const RECORD: &str = "supply.json";
 
-/// Settings of this boot that persistent sets name.
+/// The record of the settings that persistent sets name, for this boot.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct SupplyRecord {
     boot: String,
-    /// Supply whose set is in force.
+    /// The power supply whose set is in force.
     supply: PowerSupply,
     settings: Vec<RecordedSetting>,
 }
 
-/// A setting with the values that it can have from wakepath.
+/// A setting in the record, with the values that it can have from wakepath.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct RecordedSetting {
     key: SettingKey,
-    /// The value to be written last; then the value before, until the write is known to have happened.
+    /// The value to be written last; behind it the value before, until the write is known to have happened.
     values: Vec<String>,
 }
 
-/// A setting that somebody else has changed.
+/// A setting of the record that somebody else has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriftedSetting {
     /// The setting.
     pub key: SettingKey,
-    /// Value by the set.
+    /// The value that the persistent set has for the setting.
     pub expected: String,
     /// Value now.
     pub found: String,
 }
 
-/// Outcome of a change of the power supply.
+/// What was done about a change of the power supply.
 #[derive(Debug)]
 pub enum SupplyOutcome {
-    /// There is no file.
+    /// There is no file of persistent settings.
     NoFile,
-    /// The kernel's command line leaves the settings out.
+    /// The kernel's command line switches persistent settings off.
     SwitchedOff,
-    /// No persistent settings are in force since this boot.
+    /// No persistent settings have been applied since this boot.
     NotInForce,
-    /// The set of this supply is in force already.
+    /// The set of the present supply is in force already.
     Unchanged(PowerSupply),
-    /// The set of this supply was put in force.
+    /// The set of the present supply was put in force.
     Switched {
         /// The supply.
         supply: PowerSupply,
-        /// What was written; settings that somebody else has changed are not in it.
+        /// The changes that were written; settings that somebody else has changed are not in the plan.
         plan: SettingsPlan,
         /// Settings that stay as somebody else has set them.
         drift: Vec<DriftedSetting>,
@@ -81,7 +81,7 @@ pub fn switch_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
         return Ok(SupplyOutcome::NoFile);
     };
     let supply = PowerSupply::read(system.root());
-    // Without the lock, which a daemon may have: most events of a supply change no more than the charge.
+    // The record is read without the lock, which a daemon may have: most events of a supply change only the charge.
     match peek_record(system)? {
         None => return Ok(SupplyOutcome::NotInForce),
         Some(record) if record.supply == supply => return Ok(SupplyOutcome::Unchanged(supply)),
@@ -99,7 +99,7 @@ pub fn switch_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
     add_values_from_before(&session, &before, &drift, &mut wanted);
     let plan = wanted.again(system)?;
-    // Until the end the supply is the one before, so that a kill is made good by the next event.
+    // Until all is written, the record names the supply before, so that the next event makes up for a kill.
     let mut record = record_for_plan(system, before.supply, &plan, &before.settings);
     session.write_supply_record(&record)?;
     if let Err(error) = session.apply(&plan) {
@@ -151,7 +151,7 @@ pub fn apply_persistent(
     session.write_supply_record(&record)
 }
 
-/// Forgets that persistent settings are in force, since they have been put back: the next change of the supply writes nothing.
+/// Removes the supply record, since the settings have been put back: the next change of the supply then writes nothing.
 ///
 /// # Errors
 /// The record cannot be removed.
@@ -170,7 +170,7 @@ impl Session {
     }
 }
 
-/// The record of a plan before its writes. Settings of `known` that the plan leaves out keep their values.
+/// The supply record for a plan, before its writes. Settings of `known` that the plan leaves out keep their values.
 fn record_for_plan(
     system: &System,
     supply: PowerSupply,
@@ -199,7 +199,7 @@ fn record_for_plan(
     }
 }
 
-/// After the writes, a plan's settings have only their new value.
+/// Leaves only the new value in the record of each setting of a plan, after the writes.
 fn forget_values_before(record: &mut SupplyRecord, plan: &SettingsPlan) {
     for setting in &mut record.settings {
         if plan.changes.iter().any(|c| c.key == setting.key) {
@@ -208,7 +208,7 @@ fn forget_values_before(record: &mut SupplyRecord, plan: &SettingsPlan) {
     }
 }
 
-/// Recorded settings with a value of somebody else. What is away for the moment has none.
+/// Recorded settings whose present value is from somebody else. A setting that is away for the moment is left out.
 fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
     let drifted = record.settings.iter().filter_map(|setting| {
         let found = system.read(&setting.key).ok()?;
@@ -225,7 +225,7 @@ fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSettin
     drifted.collect()
 }
 
-/// Adds the old values of settings that only the other supply's set names.
+/// Adds settings to the plan that only the other supply's set names: they get their old values.
 fn add_values_from_before(
     session: &Session,
     record: &SupplyRecord,
@@ -244,7 +244,7 @@ fn add_values_from_before(
         let Some(entry) = oldest.iter().find(|entry| entry.key == *key) else {
             continue;
         };
-        // A drive may have taken the name of another.
+        // Another drive may have taken the name of the recorded one.
         let is_here = entry.drive == drive_identity(system, &key.at);
         if is_settled || !is_here || system.check(key, &entry.old).is_err() {
             continue;
@@ -271,7 +271,7 @@ fn peek_record(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
     Ok(parse_record(system, content))
 }
 
-/// The record of this boot; `None` also if it is damaged, as after a power cut.
+/// Parses the supply record, if it is of this boot; `None` also if it is damaged, as after a power cut.
 fn parse_record(system: &System, content: Option<Vec<u8>>) -> Option<SupplyRecord> {
     let record: SupplyRecord = serde_json::from_slice(&content?).ok()?;
     (record.boot == boot(system.root())).then_some(record)

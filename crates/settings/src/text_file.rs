@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use rustix::fs::OFlags;
 use wakepath_system::Root;
 
-/// Writes a value as a shell's `echo` does. The file must exist.
+/// Overwrites a text file of the machine as a shell's `echo` does. The file must exist.
 ///
 /// # Errors
 /// The system's.

@@ -1,4 +1,4 @@
-//! Configuration files of processes that run as root.
+//! Reads configuration files for processes that run as root.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use wakepath_units::pasted::decode_strictly;
 
-/// Mode bits by which the group or everybody may write.
+/// Mode bits by which the group or everybody may write to a file.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Mode bit of folders whose files only their owners replace.
+/// Mode bit of sticky folders, whose files only their owners can replace.
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not used.
+/// Why a configuration file is not used.
 #[derive(Debug)]
 pub(crate) enum TrustedFileError {
-    /// The file cannot be read.
+    /// The configuration file cannot be read.
     Read(io::Error),
-    /// Somebody else could have written the file.
+    /// Somebody else than root or this user could have written the configuration file.
     Unsafe(&'static str),
 }
 
@@ -64,7 +64,7 @@ fn is_trusted_owner(about: &Metadata) -> bool {
     [0, rustix::process::geteuid().as_raw()].contains(&about.uid())
 }
 
-/// As [`read`], from an open file in a folder that the caller has checked.
+/// As `read_trusted`, from an open file in a folder that the caller has checked.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,4 +1,4 @@
-//! Writes and verifies single settings.
+//! Writes single settings, and verifies them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::SettingsError;
 use crate::nvme::set_apst;
 use crate::text_file::overwrite_file;
 
-/// Writes a setting. Returns the file of a request, which ends when the file is closed.
+/// Writes a value to a setting. For a latency request, returns the open file: the request ends when the file is closed.
 ///
 /// # Errors
 /// The value is impossible, or the machine refuses it.
@@ -66,7 +66,7 @@ fn open_request(root: &Root, path: &str, number: i32) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a setting back and compares.
+/// Reads a setting back and compares it with the expected value.
 ///
 /// # Errors
 /// [`SettingsError::ReadBack`] if the value is another one.
@@ -86,7 +86,8 @@ pub(crate) fn verify(
     })
 }
 
-/// Whether a value results from a write: the same value, or a minimum frequency that a lower maximum has pulled down.
+/// Whether a value that was read can result from a write: the same value, or a minimum frequency that a lower maximum
+/// has pulled down.
 pub(crate) fn results_from_write(
     system: &System,
     key: &SettingKey,
@@ -109,7 +110,7 @@ pub(crate) fn results_from_write(
 /// Whether a value that was read shows the expected value in force.
 fn is_in_force(setting: &SettingInfo, expected: &str, found: &str) -> bool {
     match setting.mechanism {
-        // The file reads as the strictest request of all processes.
+        // The device of latency requests reads as the strictest request of all processes.
         Access::Held => match (expected.parse::<i64>(), found.parse::<i64>()) {
             (Ok(expected), Ok(found)) => found <= expected,
             _ => false,

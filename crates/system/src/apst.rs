@@ -1,4 +1,4 @@
-//! Inputs of the kernel for APST on a machine: parameters, latency tolerance, quirks.
+//! What the kernel goes by for a drive's APST table on a machine: module parameters, latency tolerance, quirks.
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{Dmi, PciId, QuirkKind, QuirkPlace, Quirks};
@@ -6,8 +6,8 @@ use wakepath_policies::apst::{ApstQuirks, ApstSettings};
 
 use crate::{Root, SystemFolder, nvme};
 
-/// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`: it does
-/// not say (before Linux 7.0).
+/// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`:
+/// the kernel does not tell (before Linux 7.0).
 pub fn quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
     let text = root.optional(&format!("sys/class/nvme/{name}/quirks"))?;
     let names = text.split_whitespace().filter(|word| *word != "none");
@@ -68,7 +68,7 @@ pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
     }
 }
 
-/// Where a drive is: PCI id and computer, by which the quirk list goes besides the drive's own words.
+/// What the quirk list goes by besides the drive's Identify data: the drive's PCI id, and the computer's DMI names.
 pub fn quirk_place(root: &Root, name: &str) -> QuirkPlace {
     let device = root.folder(format!("sys/class/nvme/{name}/device"));
     let computer = root.folder("sys/class/dmi/id");
@@ -85,7 +85,7 @@ pub fn quirk_place(root: &Root, name: &str) -> QuirkPlace {
     }
 }
 
-/// The number in a file such as `0x144d`.
+/// The hexadecimal number in a file, such as `0x144d`.
 fn hexadecimal(folder: &SystemFolder<'_>, name: &str) -> Option<u16> {
     let text = folder.optional(name)?;
     u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()

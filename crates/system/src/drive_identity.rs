@@ -1,4 +1,4 @@
-//! Which drive has a name now: names of drives are given anew at each start and after each reset.
+//! Which physical drive has a name such as `nvme0` now: names are given anew at each start and after each reset.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct DriveIdentity {
 }
 
 impl DriveIdentity {
-    /// Reads the identity of the drive `name`, such as `nvme0`. The drive is asked for nothing, so it sleeps on.
+    /// Reads the identity of the drive `name`, such as `nvme0`, from sysfs. No command is sent, so the drive sleeps on.
     pub fn read(root: &Root, name: &str) -> Self {
         Self {
             model: read_file(root, name, "model"),
@@ -22,7 +22,7 @@ impl DriveIdentity {
         }
     }
 
-    /// Whether there is a drive of this name, and sysfs tells its model.
+    /// Whether a drive of this name exists, and sysfs tells its model.
     pub const fn is_known(&self) -> bool {
         !self.model.is_empty()
     }

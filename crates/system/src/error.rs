@@ -1,12 +1,12 @@
-//! Errors while a machine is read, with the path.
+//! Errors while a machine's files are read, each with the path.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a machine could not be read, or a value is none of a setting.
+/// Why a machine could not be read, or why a value is impossible for a setting.
 #[derive(Debug, thiserror::Error)]
 pub enum SystemError {
-    /// A file could not be read.
+    /// A file of the machine could not be read.
     #[error("{}: cannot be read: {source}{}", path.display(), hint(source))]
     Read {
         /// The file.
@@ -14,17 +14,17 @@ pub enum SystemError {
         /// Why.
         source: io::Error,
     },
-    /// A file could not be written.
+    /// A file of the machine could not be written.
     #[error("{}: writing '{value}': {source}{}", path.display(), hint(source))]
     Write {
         /// The file.
         path: PathBuf,
-        /// Value to be written.
+        /// The value that was to be written.
         value: String,
         /// Why not.
         source: io::Error,
     },
-    /// A text is not the value of a setting.
+    /// A text is impossible as the value of a setting.
     #[error("{setting}: '{value}' is not possible; expected {expected}")]
     Value {
         /// The setting.
@@ -34,7 +34,7 @@ pub enum SystemError {
         /// Allowed values.
         expected: String,
     },
-    /// An NVMe command failed.
+    /// An NVMe command to a drive failed.
     #[error("{}: {command}: {source}{}", path.display(), hint(source))]
     Nvme {
         /// The device.
@@ -46,7 +46,7 @@ pub enum SystemError {
     },
 }
 
-/// Advice for a system error, if any.
+/// What a user can do about an error of the system; empty if nothing is known.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (this needs root)",

@@ -1,4 +1,4 @@
-//! haltpoll with its parameters on a machine.
+//! The haltpoll policy with the parameters that a machine has.
 
 use wakepath_policies::PolicySpec;
 use wakepath_policies::mechanism::key::Fallback;
@@ -7,17 +7,18 @@ use wakepath_units::KernelVersion;
 
 use crate::setting::SettingInfo;
 
-/// haltpoll as configured on a machine.
+/// The haltpoll policy as a machine has it set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaltpollAsSet {
     /// The policy, with parameters that differ from the kernel's defaults.
     pub policy: PolicySpec,
-    /// All parameters are known.
+    /// Whether all parameters of haltpoll could be read.
     pub complete: bool,
 }
 
 impl HaltpollAsSet {
-    /// Reads the parameters. `value` has the settings `haltpoll-max` and so on, as the machine writes them.
+    /// Makes the policy from a machine's settings. `value` reads a setting such as `haltpoll-max`, as the machine
+    /// writes it.
     ///
     /// # Errors
     /// None that occurs: the policy `haltpoll` exists, and gets only values that it allows.

@@ -21,21 +21,21 @@ use crate::{Root, SettingKey};
 pub const FILE: &str = "journal.json";
 const SCHEMA: u32 = 1;
 
-/// Folder of the journal, below the root: on a file system that survives a power loss.
+/// Folder of the journal, below the machine's root: on a file system that survives a power loss.
 pub const DIRECTORY: &str = "var/lib/wakepath";
 /// The lock.
 pub const LOCK: &str = "lock";
-/// No journal is longer: ten idle states of 4096 CPUs, and then some.
+/// Limit on the journal's size in bytes: ten idle states of 4096 CPUs, and then some.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Old values, layer by layer.
+/// The journal of changed settings: their old values, layer by layer.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     schema: u32,
-    /// The kernel's boot id at the time of writing; empty if unknown.
+    /// The kernel's boot id when the journal was written; empty if unknown.
     pub boot: String,
-    /// Machine with the settings; `None` in journals by earlier versions.
+    /// The machine whose settings the journal has; `None` in journals by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<JournalOwner>,
     /// The lowest first.
@@ -50,15 +50,15 @@ pub enum JournalOwner {
     Machine,
     /// A captured machine.
     Directory {
-        /// Device and inode of the directory, unchanged by renaming.
+        /// Device and inode numbers of the captured machine's directory, unchanged by renaming.
         inode: (u64, u64),
-        /// Its path: also after a restart has numbered devices anew.
+        /// Path of the captured machine's directory, which also holds after a restart has numbered devices anew.
         path: PathBuf,
     },
 }
 
 impl JournalOwner {
-    /// The owner for a root.
+    /// The journal's owner for the machine below a root.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -73,7 +73,7 @@ impl JournalOwner {
         })
     }
 
-    /// Whether both are the same machine or directory.
+    /// Whether both owners are the same machine or directory.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Machine, Self::Machine) => true,
@@ -102,22 +102,22 @@ impl fmt::Display for JournalOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeReason {
-    /// Changes stay until `restore`.
+    /// The settings were applied, and stay changed until `restore`.
     Applied,
-    /// Changes last as long as the process with the lock.
+    /// The settings stay changed as long as the process with the lock lives.
     Held,
-    /// The process with the lock changes the settings repeatedly. Values set by others meanwhile stay.
+    /// The process with the lock changes the settings repeatedly. Values that others set meanwhile stay.
     Reserved,
 }
 
 impl ChangeReason {
-    /// Whether changes end with the process that holds the lock.
+    /// Whether the changes end with the process that holds the lock.
     pub const fn ends_with_process(self) -> bool {
         matches!(self, Self::Held | Self::Reserved)
     }
 }
 
-/// Settings changed for the same reason.
+/// A layer of the journal: settings that were changed for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
@@ -128,7 +128,7 @@ pub struct Layer {
     pub settings: Vec<Entry>,
 }
 
-/// A setting before its change.
+/// A setting in the journal, with its value before the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -136,12 +136,12 @@ pub struct Entry {
     pub key: SettingKey,
     /// Old value.
     pub old: String,
-    /// What was to be written; `None`: the kernel may have changed it along with another.
+    /// The value that was to be written; `None`: the kernel may have changed the setting along with another.
     pub new: Option<String>,
-    /// What was written instead of `new` since, the latest last; empty if nothing was.
+    /// The values written instead of `new` since, the latest last; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<String>,
-    /// For a drive: model and serial number, since another drive may get the name later.
+    /// Model and serial number of the setting's drive, since another drive may get the name later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
 }
@@ -157,7 +157,8 @@ impl Journal {
         }
     }
 
-    /// The journal as it is, without the lock: it is replaced as a whole. `None` if it cannot be read.
+    /// Reads the journal without taking the lock, which is safe because the file is always replaced as a whole. `None`
+    /// if the journal cannot be read.
     pub fn peek(root: &Root) -> Option<Self> {
         Self::parse(&peek(root, FILE)?).ok()
     }
@@ -171,7 +172,7 @@ impl Journal {
         top.settings.iter().find(|e| e.key == *key)
     }
 
-    /// Adds settings to the uppermost layer, if a process holds that.
+    /// Adds settings to the uppermost layer, if a process holds that layer.
     pub fn hold(&mut self, settings: Vec<Entry>) {
         let top = self
             .layers
@@ -182,7 +183,7 @@ impl Journal {
         }
     }
 
-    /// Removes a setting from the uppermost layer, if held by a process.
+    /// Removes a setting from the uppermost layer, if a process holds that layer.
     pub fn forget_held(&mut self, key: &SettingKey) {
         let top = self
             .layers
@@ -202,7 +203,7 @@ impl Journal {
         top.settings.iter_mut().find(|e| e.key == *key)
     }
 
-    /// Parses a journal.
+    /// Parses a journal's content.
     ///
     /// # Errors
     /// The fault in the content.
@@ -217,7 +218,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The layer for `apply`.
+    /// The layer for settings changed by `apply`, made if it is missing.
     pub fn applied(&mut self) -> &mut Layer {
         if self
             .layers
@@ -235,7 +236,7 @@ impl Journal {
         &mut self.layers[0]
     }
 
-    /// Every setting once, with its oldest value.
+    /// Every setting in the journal once, with its oldest value.
     pub fn oldest(&self) -> Vec<Entry> {
         let mut all = Layer {
             reason: ChangeReason::Applied,
@@ -249,7 +250,7 @@ impl Journal {
 }
 
 impl Layer {
-    /// Adds a setting; an existing entry keeps its old value.
+    /// Adds a setting to the layer; an entry that is there already keeps its old value.
     pub fn add(&mut self, entry: Entry) {
         match self.settings.iter_mut().find(|e| e.key == entry.key) {
             Some(known) => known.new = entry.new.or(known.new.take()),
@@ -258,7 +259,7 @@ impl Layer {
     }
 }
 
-/// Id of the present boot.
+/// Reads the kernel's id of the present boot.
 pub fn boot(root: &Root) -> String {
     root.optional("proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
@@ -269,8 +270,8 @@ pub fn pending(root: &Root) -> Option<bool> {
     exists(root, FILE)
 }
 
-/// Settings held by a running process, or left by a killed one, with the values that the process was to
-/// write: from `Session::hold` and `Session::reserve`. `None` if the journal is unreadable, which needs root.
+/// The settings held by a running process, or left by a killed one (`Session::hold`, `Session::reserve`), with the
+/// values that the process was to write. `None` if the journal is unreadable, which needs root.
 pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     if !pending(root)? {
         return Some(Vec::new());
@@ -284,8 +285,8 @@ pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     Some(entries.map(|entry| (entry.key, entry.new)).collect())
 }
 
-/// Opens the directory, with `make` after creating it. `None` if missing. On a captured machine no link is followed:
-/// `var` could lead to the running machine's.
+/// Opens the journal's directory; with `make` it is created first. `None` if missing. On a captured machine no link is
+/// followed: `var` could lead to the running machine's.
 ///
 /// # Errors
 /// The system's; it is a link, or no directory.
@@ -311,7 +312,7 @@ pub fn directory(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Makes the directory below a captured machine's root, part by part.
+/// Makes the journal's directory below a captured machine's root, part by part.
 fn make_in(tree: &Tree) -> io::Result<()> {
     let mut above = PathBuf::new();
     for part in Path::new(DIRECTORY) {
@@ -327,7 +328,7 @@ fn make_in(tree: &Tree) -> io::Result<()> {
     Ok(())
 }
 
-/// Treats an existing directory as success.
+/// Turns the error that a directory exists into success.
 fn made(result: Result<(), Errno>) -> io::Result<()> {
     match result {
         Err(error) if error != Errno::EXIST => Err(error.into()),
@@ -335,7 +336,7 @@ fn made(result: Result<(), Errno>) -> io::Result<()> {
     }
 }
 
-/// Reads a file in the directory; `None` if missing.
+/// Reads a file in the journal's directory; `None` if missing.
 ///
 /// # Errors
 /// The system's; a link is one, and so is all else that is no regular file.
@@ -347,13 +348,13 @@ pub fn read(directory: &OwnedFd, name: &str) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The content of a file without the lock; `None` if there is none, or it is not for us to read.
+/// Reads a file in the journal's directory without the lock; `None` if it is missing or not readable.
 fn peek(root: &Root, name: &str) -> Option<Vec<u8>> {
     read(&directory(root, false).ok()??, name).ok()?
 }
 
-/// Whether a file exists; `None`: only the directory's owner may know. An obstacle at the directory's path counts as
-/// a file, so that the next reader reports the obstacle.
+/// Whether a file exists in the journal's directory; `None`: only the directory's owner may know. An obstacle at the
+/// directory's path counts as a file, so that the next reader reports the obstacle.
 fn exists(root: &Root, name: &str) -> Option<bool> {
     let seen = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = directory(root, false).and_then(|directory| match directory {
@@ -370,15 +371,15 @@ fn exists(root: &Root, name: &str) -> Option<bool> {
     }
 }
 
-/// The process that has the lock, or 0 if its number is not known; `None` if none has, or only the owner of the directory
-/// may see that.
+/// The process that holds the journal's lock, or 0 if its number is not known; `None` if none holds it, or only the
+/// directory's owner may see that.
 pub fn holder(root: &Root) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let directory = directory(root, false).ok()??;
     let mut file = File::from(openat(directory, LOCK, flags, Mode::empty()).ok()?);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => Some(owner(&mut file).unwrap_or(0)),
-        // The lock was free, and closing the file frees it again.
+        // The lock was free: trying has taken it, and closing the file frees it again.
         _ => None,
     }
 }
@@ -401,14 +402,14 @@ pub fn legible(content: &[u8]) -> Vec<(SettingKey, String)> {
     found
 }
 
-/// The text in `: "text"` at the start of a piece of JSON.
+/// Parses the text in `: "text"` at the start of a piece of JSON.
 fn first_text(piece: &str) -> Option<String> {
     let behind = piece.trim_start().strip_prefix(':')?;
     let mut texts = serde_json::Deserializer::from_str(behind).into_iter::<String>();
     texts.next()?.ok()
 }
 
-/// The process that has noted itself in the lock file.
+/// Reads the number of the process that has noted itself in the lock file.
 pub fn owner(lock: &mut File) -> Option<u32> {
     let mut owner = String::new();
     lock.take(20).read_to_string(&mut owner).ok()?;

@@ -14,7 +14,7 @@ use crate::SystemError;
 /// Size limit for files: sysfs has at most a page, `/proc/interrupts` on a big server a few hundred kilobytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// Root directory of a machine.
+/// The root directory below which a machine's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
@@ -34,7 +34,7 @@ impl Root {
         self.0 == Path::new("/")
     }
 
-    /// ` --root DIR` for a command that a message names; nothing for the running machine.
+    /// ` --root DIR`, for a command line in a message; empty for the running machine.
     pub fn as_option(&self) -> String {
         if self.is_live() {
             return String::new();
@@ -42,13 +42,13 @@ impl Root {
         format!(" --root {}", self.0.display())
     }
 
-    /// Path of a file, given without leading slash.
+    /// The full path of a machine's file, given without leading slash.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.0.join(relative)
     }
 
-    /// Opens a file. Captured files may come from strangers: links are followed as if the directory was `/`, so that
-    /// nothing outside is opened, and only regular files are accepted.
+    /// Opens a file of the machine. Captured files may come from strangers: links are followed as if the directory was
+    /// `/`, so that nothing outside is opened, and only regular files are accepted.
     ///
     /// # Errors
     /// The system's.
@@ -59,7 +59,7 @@ impl Root {
         self.tree()?.open_file(Path::new(relative), flags)
     }
 
-    /// Opens whatever is at a path: on a captured machine as [`Self::open`], but folders and other things, too.
+    /// Opens whatever is at a path of the machine: as [`Self::open`], but also folders and special files.
     pub(crate) fn open_any(&self, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
         if self.is_live() {
             let flags = flags | OFlags::CLOEXEC;
@@ -68,12 +68,12 @@ impl Root {
         self.tree()?.open_any(Path::new(relative), flags)
     }
 
-    /// Directory of a captured machine.
+    /// Opens the directory of a captured machine.
     fn tree(&self) -> io::Result<Tree> {
         Tree::open(&self.0, Links::InTree)
     }
 
-    /// A folder, given without leading slash; it need not exist.
+    /// A folder of the machine, given without leading slash; the folder need not exist.
     pub fn folder(&self, relative: impl Into<String>) -> SystemFolder<'_> {
         SystemFolder {
             root: self,
@@ -81,7 +81,7 @@ impl Root {
         }
     }
 
-    /// Reads a file's bytes.
+    /// Reads the bytes of a machine's file.
     pub fn bytes(&self, relative: &str) -> Result<Vec<u8>, SystemError> {
         let read = if self.is_live() {
             wakepath_files::read(&self.path(relative), MAX_FILE)
@@ -95,7 +95,7 @@ impl Root {
         })
     }
 
-    /// File type and permissions at a path; `None` if missing.
+    /// File type and permissions at a path of the machine; `None` if missing.
     pub fn kind(&self, relative: &str) -> Option<(FileType, u32)> {
         let about = fstat(self.open_any(relative, OFlags::PATH).ok()?).ok()?;
         Some((
@@ -104,28 +104,28 @@ impl Root {
         ))
     }
 
-    /// The text of a file without the line end.
+    /// Reads the text of a machine's file, without the line end.
     pub fn text(&self, relative: &str) -> Result<String, SystemError> {
         let data = self.bytes(relative)?;
         Ok(String::from_utf8_lossy(&data).trim().to_owned())
     }
 
-    /// A file's text, if readable.
+    /// Reads the text of a machine's file; `None` if it cannot be read.
     pub fn optional(&self, relative: &str) -> Option<String> {
         self.text(relative).ok()
     }
 
-    /// A whole number from a file, if it can be read and is one.
+    /// Reads a whole number from a machine's file; `None` if the file cannot be read, or holds something else.
     pub fn number(&self, relative: &str) -> Option<u64> {
         self.optional(relative)?.parse().ok()
     }
 
-    /// Whether there is such a file or directory.
+    /// Whether a file or directory exists at a path of the machine.
     pub fn exists(&self, relative: &str) -> bool {
         self.open_any(relative, OFlags::PATH).is_ok()
     }
 
-    /// The names in a directory, in order; none if it cannot be read.
+    /// The names in a directory of the machine, sorted; empty if it cannot be read.
     pub fn names(&self, relative: &str) -> Vec<String> {
         let entries = Tree::open(&self.0, Links::InTree)
             .and_then(|tree| tree.names(Path::new(relative)))
@@ -134,7 +134,7 @@ impl Root {
         names.filter_map(Result::ok).collect()
     }
 
-    /// Numbers in the entries `PREFIXn` of a directory, ascending.
+    /// The numbers `n` of a directory's entries named `PREFIXn`, ascending.
     pub fn numbered(&self, relative: &str, prefix: &str) -> Vec<usize> {
         let mut numbers: Vec<usize> = self
             .names(relative)
@@ -146,7 +146,7 @@ impl Root {
     }
 }
 
-/// A folder of a machine's files.
+/// A folder of a machine, from which files are read by name.
 #[derive(Clone, Debug)]
 pub struct SystemFolder<'a> {
     root: &'a Root,
@@ -154,27 +154,27 @@ pub struct SystemFolder<'a> {
 }
 
 impl SystemFolder<'_> {
-    /// Path of a file below the root.
+    /// Path of a file in this folder, below the machine's root.
     pub fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
-    /// A file's text, if readable.
+    /// Reads the text of a file in this folder; `None` if it cannot be read.
     pub fn optional(&self, name: &str) -> Option<String> {
         self.root.optional(&self.path(name))
     }
 
-    /// A whole number from a file, if it can be read and is one.
+    /// Reads a whole number from a file in this folder; `None` if the file cannot be read, or holds something else.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.root.number(&self.path(name))
     }
 
-    /// A whole number from a file, if it can be read, is one, and fits into the type.
+    /// As [`Self::number`], for a narrower type; `None` also if the number does not fit.
     pub fn small_number<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
         T::try_from(self.number(name)?).ok()
     }
 
-    /// Whether there is such a file or folder.
+    /// Whether a file or folder of this name exists in this folder.
     pub fn exists(&self, name: &str) -> bool {
         self.root.exists(&self.path(name))
     }

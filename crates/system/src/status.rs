@@ -10,12 +10,13 @@ use crate::nvme::{self, ApstFeature};
 use crate::setting::resume_limit_us;
 use crate::{SettingKey, System, journal};
 
-/// Sectors of block statistics, whatever the drive's own (`Documentation/block/stat.rst`).
+/// Size of the sectors in block statistics in bytes, whatever the drive's own (`Documentation/block/stat.rst`).
 const SECTOR: u64 = 512;
-/// Power management: bits 4:0 of dword 0 are the power state (NVMe Base Specification, Feature 02h).
+/// Identifier of the NVMe feature Power Management: bits 4:0 of dword 0 are the power state (NVMe Base Specification,
+/// Feature 02h).
 const POWER_MANAGEMENT: u8 = 0x02;
 
-/// Counters at a moment; all 0 stands for boot.
+/// A machine's counters at a moment; all 0 stands for boot.
 #[derive(Clone, Debug, Default)]
 pub struct StatusSample {
     cpus: Vec<(usize, Vec<StateCount>)>,
@@ -32,14 +33,14 @@ struct DiskCount {
     written_sectors: u64,
 }
 
-/// Activity in a span of time, and settings in force.
+/// What CPUs and drives did in a span of time, and the settings in force.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// The span in seconds; `None`: the time since the start is not known.
+    /// Length of the span in seconds; `None`: the time since the start is not known.
     pub seconds: Option<f64>,
-    /// Idle governor and driver.
+    /// The idle governor, and the driver of idle states.
     pub governor: String,
-    /// The limit on `/dev/cpu_dma_latency` in us; `None`: not readable.
+    /// The latency limit on `/dev/cpu_dma_latency` in us; `None`: not readable.
     pub system_latency_us: Option<u64>,
     /// Whether wakepath has changed settings that wait for a restore; `None`: only root can see that.
     pub applied: Option<bool>,
@@ -56,15 +57,16 @@ pub struct Status {
 pub struct CpuStatus {
     /// Number of the CPU.
     pub cpu: usize,
-    /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. Programs get a number of us,
-    /// and null for none.
+    /// The CPU's latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. JSON has a number of
+    /// us, and null for none.
     #[serde(serialize_with = "limit_us")]
     pub latency_limit: Option<String>,
-    /// Whether the limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs root.
+    /// Whether the CPU's latency limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs
+    /// root.
     pub lease: Option<bool>,
-    /// Present frequency in kHz.
+    /// The CPU's present frequency in kHz.
     pub khz: Option<u64>,
-    /// The idle states, shallowest first.
+    /// The CPU's idle states, shallowest first.
     pub states: Vec<StateStatus>,
 }
 
@@ -76,21 +78,21 @@ fn limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::O
         .serialize(serializer)
 }
 
-/// An idle state of a CPU in the span.
+/// What a CPU did in an idle state during the span.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateStatus {
     /// The driver's name for the state.
     pub name: String,
-    /// The state is switched off.
+    /// Whether the idle state is switched off.
     pub disabled: bool,
-    /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts an idle period when it
-    /// ends.
+    /// Share of the span that the CPU spent in the state, 0 to 1; like all rates `None` if the span is not known. The
+    /// kernel counts an idle period when it ends.
     pub share: Option<f64>,
     /// Entries per second.
     pub entries_per_s: Option<f64>,
-    /// Stays per second too short for the state.
+    /// Idle periods per second that were too short for the state.
     pub too_deep_per_s: Option<f64>,
-    /// Stays per second long enough for a deeper state.
+    /// Idle periods per second that were long enough for a deeper state.
     pub too_shallow_per_s: Option<f64>,
 }
 
@@ -101,17 +103,17 @@ pub struct DriveStatus {
     pub name: String,
     /// Reads per second.
     pub reads_per_s: Option<f64>,
-    /// Read rate in 10^6 bytes per second.
+    /// The drive's read rate in 10^6 bytes per second.
     pub read_mb_per_s: Option<f64>,
-    /// Mean time per read in us; `None` without reads.
+    /// Mean time per read in us; `None` without reads in the span.
     pub read_us: Option<f64>,
     /// Writes per second.
     pub writes_per_s: Option<f64>,
-    /// Write rate in 10^6 bytes per second.
+    /// The drive's write rate in 10^6 bytes per second.
     pub write_mb_per_s: Option<f64>,
-    /// The controller's latency tolerance as the kernel writes it.
+    /// The drive's latency tolerance as the kernel writes it.
     pub latency_tolerance: Option<String>,
-    /// Whether APST is on; `None`: not readable, or not asked for.
+    /// Whether the drive's APST is on; `None`: not readable, or not asked for.
     pub apst: Option<bool>,
     /// The power state that the drive reports; `None`: not readable, or not asked for.
     pub power_state: Option<u8>,
@@ -235,31 +237,31 @@ impl Status {
     }
 }
 
-/// The span of time up to a sample.
+/// The span of time between two samples of counters.
 struct Interval<'a> {
     before: &'a StatusSample,
-    /// Length of the span, if known.
+    /// Length of the span in seconds, if known.
     seconds: Option<f64>,
 }
 
 impl Interval<'_> {
-    /// Rate of a counter per second.
+    /// Increase of a counter per second of the span.
     fn rate(&self, now: u64, then: u64) -> Option<f64> {
         let count = now.saturating_sub(then) as f64;
         self.seconds.map(|seconds| count / seconds.max(1e-9))
     }
 
-    /// Rate of a counter of sectors in 10^6 bytes per second.
+    /// Increase of a counter of 512-byte sectors, in 10^6 bytes per second.
     fn megabytes(&self, now: u64, then: u64) -> Option<f64> {
         Some(self.rate(now, then)? * SECTOR as f64 / 1e6)
     }
 
-    /// Activity of an idle state.
+    /// What a CPU did in an idle state during the span.
     fn state_status(&self, cpu: usize, now: &StateCount) -> StateStatus {
         let known = self.before.state(cpu, &now.state.name);
         let then = StateCounters::read(known);
         let counters = StateCounters::read(Some(now));
-        // An idle period counts entirely in the span with its end.
+        // An idle period counts entirely in the span in which it ends.
         let share = self
             .rate(counters.time_us, then.time_us)
             .map(|us| (us / 1e6).min(1.0));
@@ -273,7 +275,7 @@ impl Interval<'_> {
         }
     }
 
-    /// Activity of a drive, and its power management.
+    /// What a drive did during the span, and its power management.
     fn drive_status(
         &self,
         system: &System,
@@ -328,12 +330,13 @@ impl StateCounters {
     }
 }
 
-/// The value of a setting by its key, if there is such a setting.
+/// Reads the value of a setting by its key as text; `None` if the key or the setting does not exist.
 fn read_setting(system: &System, key: &str) -> Option<String> {
     system.read(&key.parse().ok()?).ok()
 }
 
-/// A CPU's latency limit, and whether it is a lease. `held`: settings of running processes, if the journal can be read.
+/// Reads a CPU's latency limit, and whether the limit is a lease. `held`: settings of running processes, if the journal
+/// can be read.
 fn read_limit(
     system: &System,
     cpu: usize,

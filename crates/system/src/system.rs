@@ -22,7 +22,7 @@ impl System {
         Self::new(Root::live())
     }
 
-    /// The machine below a root.
+    /// The machine whose files are below a root.
     pub const fn new(root: Root) -> Self {
         Self { root }
     }
@@ -73,7 +73,7 @@ impl System {
         }
     }
 
-    /// Asks the drive `name`, such as `nvme0`, what it is and can do.
+    /// Asks the drive `name`, such as `nvme0`, for its Identify data.
     ///
     /// # Errors
     /// The drive does not answer, or answers something else.
@@ -85,7 +85,7 @@ impl System {
         })
     }
 
-    /// The error for an NVMe command.
+    /// The error for a failed NVMe command on a setting's drive.
     pub fn nvme_error(
         &self,
         key: &SettingKey,
@@ -100,7 +100,7 @@ impl System {
     }
 }
 
-/// The four bytes of a held request as a decimal number.
+/// Reads the four bytes of a request held open, as a decimal number.
 fn read_held(mut file: File) -> std::io::Result<String> {
     let mut bytes = [0; 4];
     file.read_exact(&mut bytes)?;

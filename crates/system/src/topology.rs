@@ -1,4 +1,4 @@
-//! Parts of a machine: CPUs, idle states, frequency policies, drives.
+//! Finds the parts of a machine: CPUs, idle states, frequency policies, drives.
 
 use wakepath_hardware::idle::is_polling;
 use wakepath_policies::psd::auto_ceiling;
@@ -9,7 +9,7 @@ use crate::{At, System, SystemFolder};
 
 /// Name prefixes of block devices other than drives.
 pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
-/// The directory of the CPUs, below the root.
+/// The sysfs directory of the CPUs, below the machine's root.
 pub const CPUS: &str = "sys/devices/system/cpu";
 
 /// A CPU's idle state in sysfs.
@@ -19,17 +19,17 @@ pub struct StateInfo {
     pub index: usize,
     /// The driver's name for the state.
     pub name: String,
-    /// Declared exit latency in us.
+    /// Exit latency that the driver declares, in us.
     pub latency_us: u64,
     /// Declared target residency in us; where the kernel has no file of it, twice the exit latency.
     pub residency_us: u64,
-    /// The residency is assumed.
+    /// Whether the target residency is assumed.
     pub residency_assumed: bool,
     /// The state polls.
     pub polling: bool,
-    /// The driver has it off by default.
+    /// Whether the driver has the state off by default.
     pub off_by_default: bool,
-    /// A user switched the state off.
+    /// Whether a user switched the state off.
     pub disabled: bool,
 }
 
@@ -58,7 +58,7 @@ pub fn find_state<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateIn
     })
 }
 
-/// The latency just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
+/// A latency limit just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
 pub fn shallow_ceiling<'a>(
     states: impl Iterator<Item = &'a StateInfo> + Clone,
 ) -> Option<Nanoseconds> {
@@ -71,7 +71,8 @@ impl System {
         self.root().optional("proc/sys/kernel/osrelease")
     }
 
-    /// The running kernel, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if it does not say.
+    /// The running kernel's version, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if the
+    /// machine does not tell.
     pub fn kernel_version(&self) -> KernelVersion {
         let release = self.kernel_release().unwrap_or_default();
         KernelVersion::nearest(&release).unwrap_or(KernelVersion::V6_12)
@@ -87,8 +88,8 @@ impl System {
         present
     }
 
-    /// The idle governor that runs. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, only have the file that
-    /// nobody can write.
+    /// The idle governor in use. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, have it in a
+    /// read-only file of another name.
     pub fn idle_governor(&self) -> Option<String> {
         let cpuidle = self.root().folder(format!("{CPUS}/cpuidle"));
         cpuidle
@@ -120,7 +121,7 @@ impl System {
         policies
     }
 
-    /// CPUs in a frequency policy.
+    /// The CPUs in a frequency policy.
     pub fn policy_cpus(&self, policy: usize) -> Vec<usize> {
         let list = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
         let text = self.root().optional(&list).unwrap_or_default();
@@ -129,13 +130,13 @@ impl System {
             .collect()
     }
 
-    /// The NVMe controllers by name.
+    /// Names of the NVMe controllers, such as `nvme0`.
     pub fn drives(&self) -> Vec<String> {
         let numbers = self.root().numbered("sys/class/nvme", "nvme");
         numbers.into_iter().map(|n| format!("nvme{n}")).collect()
     }
 
-    /// Block devices that are drives, NVMe first.
+    /// Names of the block devices that are drives, NVMe first.
     pub fn disks(&self) -> Vec<String> {
         let mut disks = self.root().names("sys/block");
         disks.retain(|name| {
@@ -153,7 +154,7 @@ impl System {
         drives.find(|drive| is_namespace(disk, drive))
     }
 
-    /// All places in a scope.
+    /// All parts of the machine that settings of a scope belong to.
     pub fn places(&self, scope: SettingScope) -> Vec<At> {
         match scope {
             SettingScope::System => vec![At::System],
@@ -186,7 +187,7 @@ fn is_namespace(disk: &str, drive: &str) -> bool {
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Reads an idle state; `None` without name or latency.
+/// Reads an idle state of a CPU; `None` without name or latency.
 fn read_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
     let name = folder.optional("name")?;
     let latency_us = folder.number("latency")?;
@@ -194,8 +195,8 @@ fn read_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
     Some(StateInfo {
         index,
         latency_us,
-        // Old kernels, including phones', lack the file. acpi_idle uses this factor (`latency_factor`,
-        // `drivers/acpi/processor_idle.c`).
+        // Old kernels, including phones', lack the file of the target residency. acpi_idle uses this factor
+        // (`latency_factor`, `drivers/acpi/processor_idle.c`).
         residency_us: told.unwrap_or(latency_us.saturating_mul(2)),
         residency_assumed: told.is_none(),
         polling: is_polling(&name),

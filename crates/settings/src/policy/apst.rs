@@ -1,4 +1,4 @@
-//! The APST table of a drive: planned as the kernel would, with the quirk list respected.
+//! Settings for an APST policy: the table of a drive, planned as the kernel would, with the quirk list respected.
 
 use wakepath_policies::apst::{ApstSettings, plan};
 use wakepath_system::At;
@@ -9,7 +9,7 @@ use super::target::SettingsBuilder;
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Wants a table on every selected drive.
+    /// Asks for an APST table on every selected drive.
     pub(super) fn want_apst(&mut self, settings: &ApstSettings) -> Result<(), SettingsError> {
         let drives = self.drives();
         if drives.is_empty() {

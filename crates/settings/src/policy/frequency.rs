@@ -1,4 +1,4 @@
-//! Frequency policies: governor, limits, energy-performance preference, boost.
+//! Settings for frequency policies: governor, limits, energy-performance preference, boost.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
@@ -11,14 +11,14 @@ use wakepath_system::{At, SettingKey, System};
 use super::target::{SettingsBuilder, binary};
 use crate::SettingsError;
 
-/// The mode of amd-pstate.
+/// Path of the file with amd-pstate's mode.
 const AMD_PSTATE_STATUS: &str = "sys/devices/system/cpu/amd_pstate/status";
 
-/// The driver amd-pstate in active mode.
+/// Name of the cpufreq driver of amd-pstate in active mode.
 pub(super) const ACTIVE_AMD_DRIVER: &str = "amd-pstate-epp";
 
 impl SettingsBuilder<'_> {
-    /// Wants the lowest and highest frequencies that are given.
+    /// Asks for the lowest and highest frequencies that the policy gives.
     pub(super) fn want_frequency_limits(
         &mut self,
         limits: FrequencyLimits,
@@ -31,14 +31,15 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// Wants a governor of frequencies, as the driver of this machine calls it.
+    /// Asks for the policy's frequency governor, under the name that this machine's driver has for it.
     pub(super) fn want_frequency_governor(&mut self) -> Result<(), SettingsError> {
         if let Policy::Frequency(FreqPolicy::AmdPstate(settings)) = self.spec.policy() {
             return self.want_amd_pstate(*settings);
         }
         let name = self.spec.mechanism().name;
         let driver = self.driver();
-        // These drivers choose frequencies themselves, and give the two names another meaning.
+        // These drivers choose frequencies themselves, and give the names `performance` and `powersave` another
+        // meaning.
         let active = matches!(driver.as_deref(), Some("intel_pstate" | ACTIVE_AMD_DRIVER));
         match name {
             "intel_pstate" | "intel_pstate-hwp" => self.want_intel_pstate(driver),
@@ -57,7 +58,7 @@ impl SettingsBuilder<'_> {
         }
     }
 
-    /// Wants the driver's algorithm `powersave`, which scales with the load.
+    /// Asks for intel_pstate's algorithm `powersave`, which scales with the load.
     fn want_intel_pstate(&mut self, driver: Option<String>) -> Result<(), SettingsError> {
         if driver.as_deref() != Some("intel_pstate") {
             let other = driver.unwrap_or_else(|| "none".to_owned());
@@ -76,7 +77,7 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// Wants an energy-performance preference, where the governor that will be in force lets the kernel take it.
+    /// Asks for an energy-performance preference, where the governor that will be in force accepts one.
     pub(super) fn want_preference(&mut self, value: &str) -> Result<(), SettingsError> {
         let comes_with_performance = Epp::parse(value).and_then(Epp::number) == Some(0);
         let instead = match self.driver().as_deref() {
@@ -90,7 +91,7 @@ impl SettingsBuilder<'_> {
         self.want_everywhere("epp", value)
     }
 
-    /// Whether a CPU whose preference is to be set will be under the governor `performance`.
+    /// Whether some CPU whose preference is to be set will be under the governor `performance`.
     fn has_governor_performance(&self) -> Result<bool, SettingsError> {
         Ok(match self.set.frequency() {
             Some(FreqPolicy::Performance) => true,
@@ -110,12 +111,12 @@ impl SettingsBuilder<'_> {
         self.system.root().optional(&path).as_deref() == Some("performance")
     }
 
-    /// The driver of the first frequency policy.
+    /// The cpufreq driver of the first frequency policy.
     fn driver(&self) -> Option<String> {
         cpufreq_file(self.system, "scaling_driver")
     }
 
-    /// Wants a governor of amd-pstate in the mode that is in force: a change of the mode makes all frequency policies
+    /// Asks for a governor of amd-pstate in the mode that is in force: changing the mode makes all frequency policies
     /// anew, with other values in all of their files.
     fn want_amd_pstate(&mut self, settings: AmdPstateSettings) -> Result<(), SettingsError> {
         let mode = self.amd_pstate_mode();
@@ -140,7 +141,8 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// The mode of amd-pstate. Active mode is also known by the driver's name: a captured machine may lack the file.
+    /// Reads the mode of amd-pstate. Active mode is also known by the driver's name: a captured machine may lack the
+    /// file.
     fn amd_pstate_mode(&self) -> Option<String> {
         let status = self.system.root().optional(AMD_PSTATE_STATUS);
         status.or_else(|| {
@@ -149,13 +151,13 @@ impl SettingsBuilder<'_> {
         })
     }
 
-    /// Wants boosts by HWP after I/O on or off.
+    /// Asks for HWP's boosts after I/O to be on or off.
     pub(super) fn want_hwp_boost(&mut self, on: bool) -> Result<(), SettingsError> {
         self.want_everywhere("hwp-dynamic-boost", binary(on))
     }
 }
 
-/// A file of the first frequency policy.
+/// Reads a file of the first frequency policy.
 pub(super) fn cpufreq_file(system: &System, name: &str) -> Option<String> {
     let first = system.cpufreq_policies().into_iter().next()?;
     let path = format!("{}/cpufreq/policy{first}/{name}", wakepath_system::CPUS);

@@ -1,4 +1,5 @@
-//! Idle governors, and idle states by exit latency or name: a state's index means something else on every machine.
+//! Settings for idle governors, and for idle states by exit latency or name: a state's index means something else on
+//! every machine.
 
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::{IdleStatesLimit, StateLimit};
@@ -10,7 +11,7 @@ use super::target::{SettingsBuilder, binary};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Wants a governor with the given parameters.
+    /// Asks for the policy's idle governor with its parameters.
     pub(super) fn want_idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
@@ -45,8 +46,8 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// Switches idle states on and off, on every selected CPU. A ceiling switches states above it off and
-    /// others on; states that are off by default stay off. The shallowest state stays on unless named.
+    /// Asks for idle states to be on or off, on every selected CPU. A ceiling switches states above it off and others
+    /// on; states that are off by default stay off. The shallowest state stays on unless named.
     pub(super) fn want_idle_states(
         &mut self,
         limit: &IdleStatesLimit,
@@ -105,7 +106,7 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// The longest exit latency that stays on; `None` leaves states as they are.
+    /// The longest exit latency of states that stay on; `None`: no ceiling is set.
     fn ceiling(
         &self,
         states: &[StateInfo],
@@ -135,7 +136,7 @@ impl SettingsBuilder<'_> {
     }
 }
 
-/// A value of a module's parameter: the kernel has Y and N where policies have on and off.
+/// A switch as a module's parameter: the kernel has Y and N where policies have on and off.
 fn module_parameter(value: &str) -> &str {
     match value {
         "on" => "Y",

@@ -1,4 +1,4 @@
-//! Latency requests: of the whole system, or of CPUs.
+//! Settings for latency requests: of the whole system, or of CPUs.
 
 use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_system::At;
@@ -9,7 +9,8 @@ use super::target::{SettingsBuilder, check_cpus};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Requests a latency. The name of a state means the state of each CPU; for the whole system, of the first CPU.
+    /// Asks for a latency limit. The name of a state means the state of each CPU; for the whole system, of the first
+    /// CPU.
     pub(super) fn want_cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
         let places = match &latency.scope {
             LatencyScope::System if self.targets.cpus.is_some() => {
@@ -42,7 +43,7 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// The limit in us by the idle states of a CPU.
+    /// The latency limit in us, by the idle states of a CPU.
     fn limit_us(&self, latency: &CpuLatency, cpu: usize) -> Result<Option<u64>, SettingsError> {
         let states = self.system.idle_states(cpu);
         let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));

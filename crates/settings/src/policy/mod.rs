@@ -1,4 +1,4 @@
-//! Policy sets as settings of a machine.
+//! Turns policy sets into settings of a machine.
 
 mod apst;
 mod frequency;
@@ -47,7 +47,7 @@ pub fn resolve(
     Ok(wanted)
 }
 
-/// Wants the settings of one policy.
+/// Asks for the settings of one policy.
 fn want_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
     match builder.spec.policy() {
             Policy::Idle(policy) => builder.want_idle_governor(policy),

@@ -1,4 +1,4 @@
-//! Profiles of other tools on this machine.
+//! Turns profiles of other tools into policies that this machine has.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::AmdMode;
@@ -13,7 +13,7 @@ use crate::SettingsError;
 /// Replaces the profile in a set by policies that this machine has.
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
-    // What no policy sets stays on a machine by itself.
+    // Settings that no policy of the set names stay as they are on a machine.
     set.expand(&PolicySet::default(), |policy, _| offers.has(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
@@ -25,7 +25,7 @@ pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expande
 struct OfferedPolicies {
     driver: Option<String>,
     governors: Vec<String>,
-    /// Whether there are energy-performance preferences.
+    /// Whether the machine has energy-performance preferences.
     epp: bool,
 }
 
@@ -52,7 +52,7 @@ impl OfferedPolicies {
             Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {
                 amd && settings.mode == AmdMode::Active
             }
-            // These drivers call the algorithm powersave that scales with the load.
+            // The drivers intel_pstate and amd-pstate call the algorithm `powersave` that scales with the load.
             Policy::Frequency(FreqPolicy::Powersave) => {
                 !intel && !amd && self.has_governor("powersave")
             }

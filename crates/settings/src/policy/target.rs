@@ -1,4 +1,4 @@
-//! Turns a policy into settings: places and values.
+//! Collects the settings that a policy asks for: places and values.
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::spec::PolicySpec;
@@ -11,15 +11,15 @@ use crate::{SettingsError, WantedSetting};
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Only these CPUs; `None`: all. One CPU stands for all with the same clock.
+    /// The only CPUs to change; `None`: all. One CPU stands for all with the same clock.
     pub cpus: Option<Vec<usize>>,
-    /// Only these drives, such as `nvme0`; `None`: all.
+    /// The only drives to change, such as `nvme0`; `None`: all.
     pub drives: Option<Vec<String>>,
-    /// Whether to use power states that break this drive, so that the kernel avoids them.
+    /// Whether to use drives' power states that the kernel avoids because they are broken on this drive.
     pub force: bool,
 }
 
-/// Turns a policy of a set into settings of a machine.
+/// Collects the settings that one policy of a set asks for on a machine.
 pub(super) struct SettingsBuilder<'a> {
     pub(super) system: &'a System,
     pub(super) targets: &'a Targets,
@@ -27,7 +27,7 @@ pub(super) struct SettingsBuilder<'a> {
     pub(super) set: &'a PolicySet,
     /// The policy.
     pub(super) spec: &'a PolicySpec,
-    /// The settings so far.
+    /// The settings and notes collected so far.
     pub(super) wanted: &'a mut WantedSetting,
 }
 
@@ -46,14 +46,14 @@ impl SettingsBuilder<'_> {
         }
     }
 
-    /// Wants a value of the setting `name` of something.
+    /// Asks for a value of the setting `name` at a place.
     pub(super) fn want(&mut self, name: &str, at: At, value: impl Into<String>) {
         if let Some(key) = SettingKey::new(setting::known(name), at) {
             self.wanted.values.push((key, value.into()));
         }
     }
 
-    /// Wants a value everywhere that the setting exists and is selected.
+    /// Asks for a value of a setting wherever the setting exists and is selected.
     pub(super) fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
         for at in self.places(name, |_| true)? {
             self.want(name, at, value);
@@ -61,7 +61,7 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// Where a setting exists, is selected, and a test holds; nowhere is an error.
+    /// The places where a setting exists, is selected, and passes a test; none is an error.
     pub(super) fn places(
         &self,
         name: &str,
@@ -116,7 +116,7 @@ impl SettingsBuilder<'_> {
             .collect()
     }
 
-    /// Why a setting is nowhere to be had.
+    /// Explains why no selected place has the setting.
     fn explain_missing(&self, name: &str) -> String {
         let what = match setting::known(name).scope {
             SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
@@ -133,7 +133,7 @@ impl SettingsBuilder<'_> {
     }
 }
 
-/// The CPUs and drives that are asked for must exist: a typing error must not select nothing.
+/// Checks that the CPUs and drives in the targets exist: a typing error must not select nothing.
 pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), SettingsError> {
     if let Some(cpus) = &targets.cpus {
         check_cpus(system, cpus).map_err(|why| wrong_option("--cpus", why))?;
@@ -176,7 +176,7 @@ pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> 
         })
 }
 
-/// Value of a switch in sysfs.
+/// A switch as sysfs has it: `1` or `0`.
 pub(super) const fn binary(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }

@@ -12,16 +12,16 @@ const SUPPLIES: &str = "sys/class/power_supply";
 /// A machine's class.
 #[derive(Clone, Debug)]
 pub struct MachineClass {
-    /// Processor of the machine.
+    /// The machine's processor, by CPUID or Arm core types.
     pub processor: ProcessorIdentity,
-    /// Evidence for a virtual machine.
+    /// What shows that the machine is virtual; `None` if nothing does.
     pub guest: Option<String>,
-    /// Machine that lends missing figures.
+    /// The built-in machine that lends missing figures.
     pub lender: Lender,
 }
 
 impl MachineClass {
-    /// The class of the machine below a root.
+    /// Reads the class of the machine below a root.
     pub fn read(root: &Root) -> Self {
         let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
         let processor = ProcessorIdentity::from_cpuinfo(&cpuinfo);
@@ -35,7 +35,7 @@ impl MachineClass {
     }
 }
 
-/// Reads hints about the segment.
+/// Reads what hints at the segment, such as laptop or server.
 fn hints(root: &Root) -> SegmentHints {
     SegmentHints {
         pm_profile: root.folder("sys/firmware/acpi").small_number("pm_profile"),

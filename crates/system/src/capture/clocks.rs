@@ -7,8 +7,8 @@ use wakepath_units::Kilohertz;
 use crate::topology::CPUS;
 use crate::{Root, System};
 
-/// The base clock of processors whose driver tells none: `intel_pstate` does so with HWP alone. Firmware tells it, or else
-/// the processor's name, as in `Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz`.
+/// The base clock of a processor whose driver tells none: `intel_pstate` does so with HWP alone. Firmware tells it, or
+/// else the processor's name, as in `Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz`.
 pub(super) fn untold_base(root: &Root, cpu: usize) -> Option<Kilohertz> {
     let nominal_mhz = root.number(&format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
     let by_firmware = nominal_mhz
@@ -17,7 +17,7 @@ pub(super) fn untold_base(root: &Root, cpu: usize) -> Option<Kilohertz> {
     by_firmware.or_else(|| named_clock(&root.optional("proc/cpuinfo")?))
 }
 
-/// The clock at the end of the first `model name`.
+/// The clock at the end of the first `model name` in `/proc/cpuinfo`.
 fn named_clock(cpuinfo: &str) -> Option<Kilohertz> {
     let name = cpuinfo.lines().find_map(|line| {
         let (key, name) = line.split_once(':')?;
@@ -33,9 +33,10 @@ fn named_clock(cpuinfo: &str) -> Option<Kilohertz> {
         .then(|| Kilohertz(khz.round() as u32))
 }
 
-/// Takes away the clocks above the base one where boost is switched off.
+/// Removes the clocks above the base clock from a machine whose boost is switched off. Returns a note if any were
+/// removed.
 pub(super) fn without_boost(system: &System, machine: &mut Machine) -> Option<String> {
-    // amd-pstate has a key for it.
+    // For amd-pstate, the policy's key `boost` switches boost off instead.
     if system.boosts() != Some(false) || machine.cluster.iter().any(|c| c.cppc.is_some()) {
         return None;
     }
@@ -52,7 +53,7 @@ pub(super) fn without_boost(system: &System, machine: &mut Machine) -> Option<St
     ))
 }
 
-/// Takes away the clocks above `scaling_max_freq` and intel_pstate's `max_perf_pct`.
+/// Removes the clocks above `scaling_max_freq` and intel_pstate's `max_perf_pct`. Returns a note if any were removed.
 pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<String> {
     const NAMES: &str = "scaling_max_freq or max_perf_pct";
     let limits: Vec<Option<u32>> = first_cpus(system, machine)
@@ -65,7 +66,7 @@ pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<St
         .collect();
     if let Some(cluster) = machine.cluster.iter().find(|c| c.cppc.is_some()) {
         let limit = limits.first().copied()??;
-        // Without boost the kernel ends them at the nominal clock, and `boost=off` says so.
+        // Without boost the kernel ends amd-pstate's clocks at the nominal clock, and the key `boost=off` says so.
         let nominal_mhz = cluster.cppc.as_ref().map_or(0, |cppc| cppc.nominal_mhz);
         if system.boosts() == Some(false) && limit / 1000 + 1 >= nominal_mhz {
             return None;
@@ -81,7 +82,7 @@ pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<St
     })
 }
 
-/// First CPU of each cluster.
+/// The first online CPU of each cluster.
 fn first_cpus(system: &System, machine: &Machine) -> Vec<Option<usize>> {
     let online = system.cpus();
     let mut first = 0;
@@ -95,7 +96,7 @@ fn first_cpus(system: &System, machine: &Machine) -> Vec<Option<usize>> {
         .collect()
 }
 
-/// The highest clock, in kHz, that is set for a CPU.
+/// The highest clock, in kHz, that the settings allow for a CPU.
 fn highest_allowed(system: &System, cpu: usize) -> Option<u32> {
     let policies = system.cpufreq_policies();
     let mut own = policies.iter().copied();
@@ -133,7 +134,8 @@ fn end_clocks(machine: &mut Machine, limits: &[Option<u32>]) -> Option<Result<u3
     Some(Ok(highest))
 }
 
-/// Removes operating points above a clock, but keeps at least the lowest. Voltages stay.
+/// Removes a cluster's operating points above a clock, but keeps at least the lowest. Voltages stay. Returns the
+/// highest clock that is left.
 fn end_at(cluster: &mut Cluster, khz: u32) -> Option<u32> {
     let lowest = cluster.opps.first()?.khz;
     let last = cluster

@@ -7,10 +7,10 @@ use super::clocks;
 use crate::topology::CPUS;
 use crate::{Root, System, SystemFolder};
 
-/// A clock to assume where nothing tells one.
+/// The clock that is assumed where nothing tells one: 2 GHz.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
 
-/// Frequency policies, with the reason if assumed.
+/// Reads the frequency policies; they come with the reason if they are assumed.
 pub(super) fn frequencies(
     system: &System,
     notes: &mut Vec<String>,
@@ -45,7 +45,7 @@ pub(super) fn frequencies(
     (vec![only], Some(why))
 }
 
-/// A frequency policy by its number; `None` without plausible limits.
+/// Reads a frequency policy by its number; `None` without plausible limits.
 pub(super) fn frequency_policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
     let folder = root.folder(format!("{CPUS}/cpufreq/policy{number}"));
     let min = first_clock(&folder, ["cpuinfo_min_freq", "scaling_min_freq"])?;
@@ -72,7 +72,7 @@ pub(super) fn frequency_policy(root: &Root, number: usize) -> Option<RecordedPol
         min,
         max,
         base: base.filter(|base| (min..=max).contains(base)),
-        // Drivers without a value report all bits set (`CPUFREQ_ETERNAL`).
+        // Drivers that know no transition latency report all bits set (`CPUFREQ_ETERNAL`).
         transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
         available,
         epp: folder.optional("energy_performance_preference"),
@@ -82,7 +82,7 @@ pub(super) fn frequency_policy(root: &Root, number: usize) -> Option<RecordedPol
     })
 }
 
-/// The clock that `/proc/cpuinfo` tells: x86 and POWER.
+/// The first CPU's clock from `/proc/cpuinfo`, which x86 and POWER have.
 fn clock(root: &Root) -> Option<Kilohertz> {
     let text = root.optional("proc/cpuinfo").unwrap_or_default();
     let told = text.lines().filter_map(|line| {
@@ -96,7 +96,7 @@ fn clock(root: &Root) -> Option<Kilohertz> {
         .then_some(Kilohertz((mhz * 1e3) as u32))
 }
 
-/// The clock in the first of some files that has one.
+/// The clock in the first of two files that has one.
 fn first_clock(folder: &SystemFolder<'_>, files: [&str; 2]) -> Option<Kilohertz> {
     let mut clocks = files
         .into_iter()

@@ -2,8 +2,8 @@
 
 use crate::Root;
 
-/// Beginnings of DMI products and vendors in virtual machines. Clouds have their own name in virtual and whole machines: the
-/// processor's flag tells them apart, and elsewhere the product.
+/// Beginnings of the DMI product and vendor names of virtual machines. Clouds use the same names for virtual and whole
+/// machines: the processor's hypervisor flag tells them apart, and elsewhere the product name.
 const DMI: [(&str, &str); 16] = [
     ("QEMU", "QEMU"),
     ("Standard PC", "QEMU"),
@@ -31,7 +31,7 @@ const CLOUDS: [&str; 6] = [
     "Huawei Cloud",
     "Tencent Cloud",
 ];
-/// First names in device trees of virtual machines.
+/// Beginnings of the names that device trees of virtual machines have.
 const TREES: [(&str, &str); 5] = [
     ("linux,dummy-virt", "KVM"),
     ("qemu,", "QEMU"),
@@ -40,7 +40,7 @@ const TREES: [(&str, &str); 5] = [
     ("IBM,pSeries", "PowerVM or KVM"),
 ];
 
-/// Evidence for a hypervisor; `None` without any.
+/// What shows that the machine runs under a hypervisor; `None` if nothing does.
 pub fn hypervisor_evidence(root: &Root) -> Option<String> {
     let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| {
@@ -79,12 +79,12 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
     guest_by_dmi(root, flags.is_some())
 }
 
-/// `is_x86`: the processor would say so itself under a cloud's hypervisor.
+/// The hypervisor that DMI names show. `is_x86`: the processor itself would tell of a cloud's hypervisor.
 fn guest_by_dmi(root: &Root, is_x86: bool) -> Option<String> {
     let dmi = root.folder("sys/class/dmi/id");
     let told = ["sys_vendor", "product_name"].map(|name| dmi.optional(name).unwrap_or_default());
     let [vendor, product] = &told;
-    // `m7g.metal`, `c3-highmem-192-metal`: the whole machine.
+    // Product names such as `m7g.metal` and `c3-highmem-192-metal` are whole machines.
     if product.contains("metal") {
         return None;
     }

@@ -20,7 +20,7 @@ pub(super) fn read_isolation(system: &System) -> Isolation {
             .any(|list| list.split(',').any(|flag| flag == "managed_irq")),
         ..Isolation::default()
     };
-    // A cpuset can isolate all that are left.
+    // A cpuset can isolate all CPUs that are left.
     let left = (0..online.len()).any(|cpu| isolation.is_housekeeping(cpu));
     if left {
         isolation
@@ -29,7 +29,7 @@ pub(super) fn read_isolation(system: &System) -> Isolation {
     }
 }
 
-/// The CPUs in a list of the kernel, by place among online CPUs.
+/// Reads a list of CPUs from a file of the kernel, and turns it into places among online CPUs.
 fn listed_places(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
     let text = root.optional(&format!("{CPUS}/{file}"));
     let list = text.as_deref().and_then(cpus::parse).unwrap_or_default();

@@ -68,7 +68,7 @@ pub(super) fn split(
             .ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
     let mut kinds = described.collect::<Result<Vec<CoreKind>, _>>()?;
-    // Kernel capacities are relative to the biggest CPU, which may be offline.
+    // The kernel's capacities are relative to the biggest CPU, which may be offline.
     let most = kinds.iter().map(|kind| kind.capacity).max().unwrap_or(1024);
     for kind in &mut kinds {
         kind.capacity = kind.capacity * 1024 / most;
@@ -82,8 +82,8 @@ pub(super) fn split(
         .map_err(|e| e.to_string())
 }
 
-/// CPUs of a kind that follow each other, with the place of their group, in the order of the CPUs. Arrow Lake has
-/// clusters of efficiency cores between its performance cores.
+/// Runs of consecutive CPUs of a core type, each with the index of its type. Arrow Lake has clusters of efficiency
+/// cores between its performance cores.
 fn runs(groups: &[Vec<usize>], online: &[usize]) -> Vec<(usize, Vec<usize>)> {
     let mut runs = Vec::new();
     for (kind, group) in groups.iter().enumerate() {
@@ -104,7 +104,7 @@ fn place(online: &[usize], cpu: usize) -> Option<usize> {
 fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     let online = system.cpus();
     let mut groups = listed(system);
-    // Lists that leave CPUs out make no sense.
+    // Lists of Intel's devices that leave CPUs out are not used.
     let is_listed = groups.iter().flatten().collect::<BTreeSet<_>>().len() == online.len();
     if !is_listed {
         groups = vec![online.clone()];
@@ -124,11 +124,11 @@ fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Signs of the sizes of cores.
+/// What tells the core types of a machine's CPUs apart.
 struct CoreSizes<'a> {
     system: &'a System,
     online: &'a [usize],
-    /// Arm's core types by place of the CPU.
+    /// Names of Arm's core types, by the CPU's place among online CPUs.
     cores: &'a [String],
     /// Whether Intel's devices list all CPUs.
     is_listed: bool,
@@ -142,7 +142,8 @@ impl CoreSizes<'_> {
         size.min(other) >= SAME_KIND * size.max(other) && one_core
     }
 
-    /// Capacity of a CPU. Clocks within a core type differ slightly by rank, so they count only where devices list CPUs.
+    /// Size of a CPU's core for comparison: its capacity, or else its highest clock. Clocks within a core type differ
+    /// slightly by rank, so they count only where devices list CPUs.
     fn size(&self, cpu: usize) -> f64 {
         let size = capacity(self.system, cpu).or_else(|| {
             let policy = cpufreq_policy(self.system, cpu).filter(|_| self.is_listed);
@@ -184,7 +185,7 @@ fn listed(system: &System) -> Vec<Vec<usize>> {
     lists.collect()
 }
 
-/// Capacity of a CPU as the kernel tells it.
+/// Reads the capacity of a CPU from the kernel.
 fn capacity(system: &System, cpu: usize) -> Option<u32> {
     let path = format!("{CPUS}/cpu{cpu}/cpu_capacity");
     let capacity = system.root().number(&path)?;
@@ -204,8 +205,8 @@ fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     numbers.find_map(|number| frequency_policy(system.root(), number))
 }
 
-/// The core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores first.
-/// `core`: name of an Arm core.
+/// Describes the core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores
+/// first. `core`: name of an Arm core.
 fn core_kind(
     system: &System,
     alike: &[usize],
@@ -301,7 +302,7 @@ fn cluster_states(
         let tables = cpus.by_ref().take(cluster.cpus);
         let mut tables = tables.map(|cpu| system.idle_states(cpu));
         let first = tables.next().unwrap_or_default();
-        // Each CPU is looked at, so that the next cluster begins behind the last one.
+        // Each CPU's states are read, so that the next cluster begins behind the last CPU.
         let differing = tables
             .filter(|other| !declares_alike(&first, other))
             .count();

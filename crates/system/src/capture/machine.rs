@@ -25,7 +25,7 @@ use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
 use crate::{Root, SettingKey, System, journal, nvme};
 
-/// Describes the machine below a root. Notes say what was assumed that other machines tell.
+/// Describes the machine below a root for the simulator. Notes say which figures are assumed that other machines tell.
 ///
 /// # Errors
 /// The files describe no valid machine.
@@ -84,7 +84,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     Ok((machine, notes))
 }
 
-/// The machine as a recording would have it.
+/// The captured machine in the form of a recorded system.
 fn recorded_system(
     system: &System,
     name: &str,
@@ -118,7 +118,7 @@ fn recorded_system(
     }
 }
 
-/// Sets the kernel's version: the nearest known one, if its policies are not known.
+/// Sets the machine's kernel version: the nearest known one, if the running kernel's policies are not known.
 fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
     match KernelVersion::of_release(release) {
         Ok(kernel) => {
@@ -135,7 +135,7 @@ fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<Str
     }
 }
 
-/// Sets what the configuration of the running kernel tells.
+/// Sets what the running kernel's configuration tells: tick rate and accounting of interrupt time.
 fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
     match tick_rate(root) {
         Some(hz) => machine.hz = Figure::sourced(hz as f64, "CONFIG_HZ of the running kernel"),
@@ -171,7 +171,7 @@ fn mark_assumed(
     }
 }
 
-/// Says where the base clock is from, if not from cpufreq.
+/// A note that says where the base clock is from, if not from cpufreq.
 fn base_clock_note(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
     let first = policies.first()?;
     let path = format!("{CPUS}/cpufreq/policy{}/base_frequency", first.policy);
@@ -203,7 +203,7 @@ fn core_names(system: &System, class: &MachineClass) -> Vec<String> {
     }
 }
 
-/// Number of processors, from the topology of online CPUs.
+/// Number of processor packages, from the topology of online CPUs.
 fn count_sockets(system: &System) -> usize {
     let packages: BTreeSet<u64> = system
         .cpus()
@@ -216,8 +216,8 @@ fn count_sockets(system: &System) -> usize {
     packages.len().max(1)
 }
 
-/// Marks facts unknowable in a guest. The processor itself enters states by MWAIT; a halt goes to the host, which may
-/// poll or sleep.
+/// Marks what a guest cannot know about its idle states. The processor itself enters states by MWAIT; a halt goes to
+/// the host, which may poll or sleep. Returns a note.
 fn assume_host_states(system: &System, machine: &mut Machine) -> Option<String> {
     let first = *system.cpus().first()?;
     let mut names = Vec::new();
@@ -244,7 +244,7 @@ fn is_entered_by_mwait(system: &System, cpu: usize, name: &str) -> bool {
     })
 }
 
-/// Disables states that the firmware refuses: the machine effectively lacks them.
+/// Disables idle states that the firmware refuses: the machine effectively lacks them. Returns a note.
 fn disable_refused(system: &System, machine: &mut Machine) -> Option<String> {
     let refused = system.refused_states();
     let names: BTreeSet<&str> = refused.iter().map(|state| state.name.as_str()).collect();
@@ -268,12 +268,12 @@ fn disable_refused(system: &System, machine: &mut Machine) -> Option<String> {
     ))
 }
 
-/// A refused state with its share: 99.97 % is not 100 %.
+/// Name of a refused idle state with its share in percent, rounded down: 99.97 % is not 100 %.
 fn describe_refused(state: &RefusedState) -> String {
     format!("{} ({} %)", state.name, (100.0 * state.share()).floor())
 }
 
-/// Marks the residencies that the kernel does not tell.
+/// Marks target residencies that the kernel does not tell as assumed.
 fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     const WHY: &str = "twice the exit latency, as acpi_idle takes it: this kernel tells none";
     let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
@@ -296,7 +296,7 @@ fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<St
     }
 }
 
-/// Idle states of the first CPU, with the reason if assumed.
+/// Reads the idle states of the first CPU, with the reason if they are assumed.
 fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
     let cpus = system.cpus();
     let first = cpus.first().map(|cpu| system.idle_states(*cpu));
@@ -317,7 +317,7 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
     (only_state("HALT", 1, false), Some(why))
 }
 
-/// A state as the kernel declares it.
+/// An idle state as the kernel declares it to governors.
 fn declared_state(state: &StateInfo) -> IdleState {
     IdleState {
         name: state.name.clone(),
@@ -328,7 +328,7 @@ fn declared_state(state: &StateInfo) -> IdleState {
     }
 }
 
-/// A table with a single state; `us`: exit latency and target residency.
+/// A table with a single idle state; `us`: exit latency and target residency.
 fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
     let state = IdleState {
         name: name.to_owned(),
@@ -353,7 +353,7 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
         .collect();
     let held = match journal::holder(system.root()) {
         Some(_) => journal::held(system.root()).unwrap_or_default(),
-        // Left behind by a killed process.
+        // Without a holder of the lock, requests in the journal are left behind by a killed process, and count.
         None => Vec::new(),
     };
     let mut cpus_by_limit: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -379,7 +379,7 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
     requests
 }
 
-/// Flags of the first CPU.
+/// The flags of the first CPU in `/proc/cpuinfo`.
 fn cpu_flags(root: &Root) -> String {
     let text = root.optional("proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find_map(|line| {
@@ -433,18 +433,18 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         371.0,
         "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms",
     );
-    // Firmware may report impossible values.
+    // Firmware may report an impossible performance scale.
     if tried.check().is_ok() {
         *machine = tried;
     }
 }
 
-/// The performance scale that firmware and driver tell for a CPU.
+/// Reads a CPU's performance scale from firmware and driver; `None` if they tell none.
 fn told_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
     let firmware = root.folder(format!("{CPUS}/cpu{cpu}/acpi_cppc"));
     let driver = root.folder(format!("{CPUS}/cpufreq/policy{cpu}"));
     Some(Cppc {
-        // With preferred cores the firmware's is a rank.
+        // With preferred cores, the firmware's highest performance is a rank.
         highest: driver
             .small_number("amd_pstate_highest_perf")
             .or_else(|| firmware.small_number("highest_perf"))?,
@@ -465,7 +465,7 @@ fn told_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
     })
 }
 
-/// A substitute scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
+/// A substitute performance scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
 fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<Cppc> {
     const LIKE: &str = "ryzen-8840u";
     let (lowest, highest) = (cluster.opps.first()?.khz, cluster.opps.last()?.khz);
@@ -479,7 +479,7 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     let lowest_performance = steps(f64::from(lowest));
     Some(Cppc {
         lowest: lowest_performance,
-        // Older drivers load only where the lowest clock is below this one.
+        // Older amd-pstate drivers load only where the lowest clock is below the lowest non-linear clock.
         lowest_nonlinear: lowest_nonlinear.max((lowest_performance + 1).min(like.nominal)),
         nominal_mhz: (step_khz * f64::from(like.nominal) / 1e3) as u32,
         lowest_mhz: lowest / 1000,
@@ -491,7 +491,7 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     })
 }
 
-/// Sets hardware threads per core, from the topology.
+/// Sets the machine's hardware threads per core, from the topology.
 fn take_threads(system: &System, machine: &mut Machine) {
     let cluster = &mut machine.cluster[0];
     let Some(first) = system.cpus().first().copied() else {
@@ -504,7 +504,7 @@ fn take_threads(system: &System, machine: &mut Machine) {
         return;
     }
     let before = std::mem::replace(&mut cluster.threads_per_core, threads);
-    // A clock drives whole cores.
+    // A shared clock drives whole cores.
     if cluster.clock_cpus == Some(before) {
         cluster.clock_cpus = Some(threads);
     }
@@ -528,7 +528,7 @@ pub fn describe_queues(system: &System, disk: &str, machine: &mut Machine) {
     }
 }
 
-/// Sets the drives with their power states, and the queues of the first.
+/// Sets the machine's drives with their power states, and the queues of the first drive.
 fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     let root = system.root();
     if let Some(disk) = system.disks().into_iter().next() {
@@ -564,7 +564,7 @@ fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) 
     machine.other_drives = drives.collect();
 }
 
-/// Present power-management settings of a drive.
+/// Reads the power-management settings that a drive has now.
 fn in_force(root: &Root, name: &str) -> DriveInForce {
     let feature = ApstFeature::get(&*nvme::admin(root, name)).ok();
     let transitions = feature.iter().flat_map(|feature| feature.table.entries());
@@ -593,7 +593,7 @@ impl System {
         let is_x86 = processors
             .lines()
             .any(|line| line.starts_with("cpu family"));
-        // Captures without this file may be of either kind.
+        // Captures without the file of boot words may be of either kind.
         if (is_x86 || processors.is_empty()) && words.contains(&"idle=poll") {
             return Some("idle=poll");
         }

@@ -39,34 +39,34 @@ const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
     (3072..4096, 0),
 ];
 
-/// Files of a capture beside those of the machine: the machine file, and a note about the capture.
+/// Files of a capture that the machine itself does not have: the machine file, and a note about the capture.
 pub const NOTES: [&str; 2] = ["machine.toml", "about.txt"];
 
 /// Top folders of a capture, and the journal for settings changed within the capture.
 const TOP: [&str; 5] = ["boot", "dev", "proc", "sys", "var/lib/wakepath"];
 
-/// Files of a machine.
+/// A captured machine: its files, and what is missing.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// Content by path below the root.
+    /// Content of the files, by path below the root.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Unreadable files.
     pub missing: Vec<Missing>,
-    /// Facts that this machine hides, with reasons.
+    /// Facts that this machine hides though others show them, with reasons.
     pub hidden: Vec<String>,
 }
 
-/// An existing but unreadable file.
+/// A file that exists but could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// The file below the root.
+    /// Path of the unreadable file, below the root.
     pub path: String,
     /// The reason.
     pub why: String,
 }
 
 impl Capture {
-    /// Reads everything readable; nothing unreadable is an error.
+    /// Reads everything of a machine that can be read; nothing unreadable is an error.
     pub fn read(system: &System) -> Self {
         let mut capture = Self::default();
         for pattern in list::FILES.iter().flat_map(|p| list::expand(p)) {
@@ -83,7 +83,7 @@ impl Capture {
         });
         capture.add_config(system.root());
         capture.add_request(system.root(), "dev/cpu_dma_latency");
-        // Kernels before 6.19 have none.
+        // Kernels before 6.19 do not have this device.
         let wakeup = "dev/cpu_wakeup_latency";
         if system.root().exists(wakeup) {
             capture.add_request(system.root(), wakeup);
@@ -106,7 +106,7 @@ impl Capture {
     }
 
     fn not_read(&mut self, root: &Root, path: &str, why: &io::Error) {
-        // Files that nobody can read are for writing only.
+        // Files that nobody can read are for writing only, and are not noted.
         let mode = root.kind(path).map(|(_, mode)| mode);
         if mode.is_some_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
             return;
@@ -120,7 +120,7 @@ impl Capture {
         });
     }
 
-    /// Adds a text file, after a filter `keep`.
+    /// Adds a text file, filtered by `keep`.
     fn add_text(&mut self, root: &Root, path: &str, keep: impl Fn(&str) -> String) {
         self.add(root, path);
         if let Some(content) = self.files.get_mut(path) {
@@ -140,7 +140,7 @@ impl Capture {
             .insert(path, (lines.join("\n") + "\n").into_bytes());
     }
 
-    /// Adds a latency request in force, four bytes from its device.
+    /// Adds a latency request in force: four bytes from its device.
     fn add_request(&mut self, root: &Root, path: &str) {
         let mut bytes = [0; 4];
         let read = root
@@ -169,7 +169,7 @@ impl Capture {
             Err(why) => self.not_read(root, &device, &why),
         }
         let mut table = [0; wakepath_policies::apst::TABLE_BYTES];
-        // A drive without the feature refuses; the capture is still complete.
+        // A drive without the feature refuses the command; the capture is still complete.
         if let Ok(dword) = admin.get_feature(APST, &mut table) {
             let mut content = dword.to_le_bytes().to_vec();
             content.extend_from_slice(&table);
@@ -211,7 +211,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Writes [`NOTES`].
+    /// Writes the files [`NOTES`] into a capture's directory.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -222,7 +222,7 @@ impl Capture {
         Ok(())
     }
 
-    /// A note for recipients: missing files and hidden facts.
+    /// The text of the note for recipients of a capture: missing files and hidden facts.
     pub fn about(&self) -> String {
         let mut text = format!("{} files\n", self.files.len());
         for missing in &self.missing {
@@ -253,7 +253,7 @@ fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError
     })
 }
 
-/// Files that match a pattern.
+/// The files of a machine that match a pattern.
 fn find_matching(root: &Root, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
@@ -278,7 +278,7 @@ fn find_matching(root: &Root, pattern: &str) -> Vec<String> {
     found
 }
 
-/// A path below another one, which may be empty.
+/// Joins a path and a name; the path may be empty.
 fn join_path(base: &str, name: &str) -> String {
     if base.is_empty() {
         name.to_owned()
@@ -295,7 +295,7 @@ fn is_left_out(base: &str, name: &str) -> bool {
             .any(|head| name.starts_with(head))
 }
 
-/// Facts hidden here, though real machines show them.
+/// Lists the facts that this machine hides, though real machines show them.
 fn hidden_facts(system: &System) -> Vec<String> {
     let root = system.root();
     let is_virtual = is_virtual(root);
@@ -352,9 +352,9 @@ pub fn irq_time_accounting(root: &Root) -> Option<bool> {
     Some(text.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
 }
 
-/// Configuration of the running kernel, with its path in a capture.
+/// Reads the running kernel's configuration. Returns its path in a capture, and the text.
 fn kernel_config(root: &Root) -> Option<(String, String)> {
-    /// No configuration is longer.
+    /// Limit on the size of a kernel configuration in bytes.
     const MOST: u64 = 4 << 20;
     let release = root.optional("proc/sys/kernel/osrelease")?;
     if release.contains('/') {

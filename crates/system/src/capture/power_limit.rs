@@ -7,7 +7,7 @@ use crate::{Root, SystemFolder};
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// Power limits of the processor; `None` where unknown, switched off, or where clusters are not processors.
+/// Reads the processor's power limits; `None` where unknown, switched off, or where clusters are not processors.
 pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
     let zones = root.names(POWERCAP);
     let packages: Vec<&String> = zones
@@ -29,7 +29,7 @@ pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
         return None;
     }
     let long = Constraint::read(&zone, 0, "long_term")?;
-    // A short-term limit below the long-term limit would replace the latter.
+    // A short-term limit below the long-term limit is left out: it would replace the latter.
     let short = Constraint::read(&zone, 1, "short_term")
         .filter(|short| short.mw >= long.mw && short.window_ms <= long.window_ms);
     Some(PowerLimit {
@@ -46,14 +46,14 @@ pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
     })
 }
 
-/// A power limit over a window of time.
+/// A power limit of a powercap zone, over a window of time.
 struct Constraint {
     mw: f64,
     window_ms: f64,
 }
 
 impl Constraint {
-    /// Reads a constraint of a zone; `None` if it has another name, or impossible values.
+    /// Reads a constraint of a powercap zone; `None` if it has another name, or impossible values.
     fn read(zone: &SystemFolder<'_>, index: u8, name: &str) -> Option<Self> {
         let told = zone.optional(&format!("constraint_{index}_name"));
         let mw = zone.number(&format!("constraint_{index}_power_limit_uw"))? as f64 / 1e3;

@@ -13,7 +13,8 @@ const GOVERNORS: [&str; 4] = ["performance", "powersave", "ondemand", "schedutil
 /// Policies in force on a machine.
 #[derive(Clone, Debug)]
 pub struct RunningPolicies {
-    /// Idle governor and what chooses the clocks, without versions. The latter is not there without cpufreq.
+    /// The set of idle governor and frequency policy, without versions. Without cpufreq, the set has no frequency
+    /// policy.
     pub set: PolicySet,
     /// Notes about substitutes for policies that are not simulated.
     pub notes: Vec<String>,
@@ -35,7 +36,7 @@ impl RunningPolicies {
         Ok(Self { set, notes })
     }
 
-    /// The set as a machine file has it: without versions, which are the running kernel's.
+    /// The policy set as a machine file has it: without versions, which are the running kernel's.
     pub fn text(&self) -> String {
         let policies = self.set.policies().iter().map(|policy| {
             let keys: Vec<String> = policy
@@ -51,7 +52,7 @@ impl RunningPolicies {
     }
 }
 
-/// The idle governor in force.
+/// Reads the idle governor in force, as a policy.
 fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
     let governor = system.idle_governor();
     match governor.as_deref() {
@@ -75,8 +76,8 @@ fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec,
     }
 }
 
-/// The frequency policy for a cpufreq policy's CPUs. `notes` receives substitutes for policies that are not
-/// simulated.
+/// Reads what chooses the clocks of a cpufreq policy's CPUs, as a policy. `notes` receives substitutes for policies
+/// that are not simulated.
 ///
 /// # Errors
 /// A value that no policy accepts.
@@ -114,7 +115,7 @@ pub fn running_frequency(
             );
             "schedutil".parse()
         }
-        // Without EPP its hardware has no HWP, or the kernel does not use it.
+        // Without an EPP file, the hardware has no HWP, or the kernel does not use it.
         ("intel_pstate", _) if epp.is_empty() => "intel_pstate".parse(),
         ("intel_pstate", _) => intel_hwp(root, &epp),
         (_, name) if GOVERNORS.contains(&name) => name.parse(),
@@ -127,7 +128,7 @@ pub fn running_frequency(
     }
 }
 
-/// amd-pstate in active mode.
+/// The policy for amd-pstate in active mode.
 fn active_amd_pstate(system: &System, governor: &str, epp: &str) -> Result<PolicySpec, SpecError> {
     let active: PolicySpec = "amd-pstate[mode=active]".parse()?;
     let amd = match (governor, epp) {
@@ -138,10 +139,10 @@ fn active_amd_pstate(system: &System, governor: &str, epp: &str) -> Result<Polic
     with_boost(system, amd)
 }
 
-/// intel_pstate with clocks chosen by the hardware.
+/// The policy for intel_pstate with clocks chosen by the hardware.
 fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
     let boost = setting::find("hwp-dynamic-boost").and_then(|info| root.number(info.path));
-    // The firmware's default, whose value no file reports.
+    // The EPP is the firmware's default, whose value no file reports.
     let preference = match epp {
         "default" => "balance_performance",
         epp => epp,
@@ -154,7 +155,7 @@ fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
     .with("epp", preference)
 }
 
-/// amd-pstate with boost off, where it is off.
+/// The policy for amd-pstate, with `boost=off` where boost is off.
 fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
     if system.boosts() == Some(false) {
         policy.with("boost", "off")
@@ -164,7 +165,7 @@ fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecErr
 }
 
 impl System {
-    /// Whether the processor may run above its base clock; `None`: nothing tells.
+    /// Whether the settings let the processor run above its base clock; `None`: no file tells.
     pub fn boosts(&self) -> Option<bool> {
         let cpus = self.root().folder(CPUS);
         if let Some(no_turbo) = cpus.number("intel_pstate/no_turbo") {

@@ -1,11 +1,11 @@
-//! The device tree, whose texts end with a zero byte.
+//! Reads the device tree, whose texts end with a zero byte.
 
 use crate::Root;
 
-/// Where it is; the first is a link to the second on a running machine.
+/// Places of the device tree in a machine's files; on a running machine the first is a link to the second.
 const PLACES: [&str; 2] = ["proc/device-tree", "sys/firmware/devicetree/base"];
 
-/// Strings in a property; empty if missing.
+/// Reads the strings in a property of the device tree; empty if missing.
 pub(super) fn list(root: &Root, property: &str) -> Vec<String> {
     let mut read = PLACES
         .iter()

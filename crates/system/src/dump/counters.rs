@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Idle times may be longer than the time between two dumps by this much: reading a dump takes its time, too.
+/// Tolerance for idle times longer than the time between two dumps: reading a dump takes its time, too.
 const LONGER_THAN_SPAN: f64 = 1.05;
 
-/// Why a dump cannot be used.
+/// Why a dump of idle-state counters cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The file system's.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder that could not be read.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// A file has unexpected content.
+    /// A dump's file has unexpected content.
     #[error("{}: {problem}", path.display())]
     Content {
-        /// The file or folder.
+        /// Path of the file or folder with the content.
         path: PathBuf,
         /// The fault.
         problem: String,
@@ -49,7 +49,7 @@ impl DumpError {
     }
 }
 
-/// Counters of an idle state on a CPU.
+/// The counters of an idle state on a CPU, as read from a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) name: Option<String>,
@@ -66,43 +66,43 @@ pub(super) struct Counters {
 /// A dump: the counters of idle states at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// By CPU and index of the state.
+    /// Counters by CPU and by index of the idle state.
     pub(super) cpus: BTreeMap<u32, BTreeMap<u32, Counters>>,
     /// How long the machine had been up, if `/proc/uptime` is in the dump.
     pub(super) uptime_s: Option<f64>,
-    /// What was left out or taken for granted.
+    /// Notes about what was left out of the dump or taken for granted.
     pub(super) notes: Vec<String>,
 }
 
-/// Counts between two dumps, or since boot.
+/// What was counted between two dumps, or since boot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counted {
-    /// The span in seconds; `None`: it is not known.
+    /// Time between the dumps in seconds; `None` if not known.
     pub seconds: Option<f64>,
-    /// How many CPUs were counted.
+    /// Number of CPUs that were counted.
     pub cpus: usize,
-    /// The sums over these CPUs by state, shallowest first.
+    /// Counts summed over the CPUs, by idle state, shallowest first.
     pub states: Vec<StateSum>,
-    /// The same for each CPU.
+    /// Counts of each CPU.
     pub by_cpu: Vec<(u32, Vec<StateSum>)>,
-    /// Notes about omissions, with reasons.
+    /// Notes about what was left out, with reasons.
     pub notes: Vec<String>,
 }
 
-/// Counts for an idle state.
+/// What was counted for an idle state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StateSum {
     /// The driver's name for the state.
     pub state: String,
-    /// Time in it in us; `None`: not in the dump, as with each counter.
+    /// Time spent in the state in us; `None`: not in the dump, as with each counter.
     pub time_us: Option<u64>,
     /// Entries.
     pub usage: Option<u64>,
-    /// Idle periods too short for the state. Old kernels do not count them.
+    /// Number of idle periods too short for the state. Old kernels do not count them.
     pub above: Option<u64>,
-    /// Stays for which a deeper state would have been right.
+    /// Number of idle periods for which a deeper state would have been right.
     pub below: Option<u64>,
-    /// Entries refused by the CPU.
+    /// Number of entries into the state that the CPU refused.
     pub rejected: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ impl Dump {
         counted.over(seconds.or(self.uptime_s), notes)
     }
 
-    /// Counts from an earlier dump to this one. `seconds`: the time between, if the dumps have none.
+    /// What was counted from an earlier dump to this one. `seconds`: the time between, if the dumps have none.
     ///
     /// # Errors
     /// No CPU is in both, all counters go back, or the machine had been up for less time at this one.
@@ -186,14 +186,14 @@ fn note_places(notes: &mut Vec<String>, fact: &str, places: &[String]) {
     }
 }
 
-/// CPUs that two dumps have in common.
+/// The CPUs that two dumps have in common, and what speaks against counting some.
 #[derive(Default)]
 struct Differences {
-    /// Counts between the dumps by CPU.
+    /// Counts between the two dumps, by CPU.
     counted: Vec<(u32, Vec<StateSum>)>,
-    /// CPUs with other idle states in the second dump, with one of them.
+    /// CPUs whose idle states have other names in the second dump, each with an example.
     other_states: Vec<String>,
-    /// CPUs with a counter that goes back, with the counter.
+    /// CPUs with a counter that is lower in the second dump, each with an example.
     going_back: Vec<String>,
 }
 
@@ -218,7 +218,7 @@ impl Differences {
         differences
     }
 
-    /// Refuses dumps of which no CPU can be counted.
+    /// Refuses two dumps between which no CPU can be counted.
     ///
     /// # Errors
     /// The reason.
@@ -256,7 +256,7 @@ impl Counters {
         disable: None,
     };
 
-    /// Whether any counter exists.
+    /// Whether the dump has any counter of this state.
     pub(super) fn counts_something(&self) -> bool {
         let counters = [
             self.usage,
@@ -268,7 +268,7 @@ impl Counters {
         counters.iter().any(Option::is_some)
     }
 
-    /// Counts since an earlier dump. A counter missing in either dump is unknown.
+    /// What was counted for a state since an earlier dump. A counter missing in either dump is unknown.
     fn since(&self, index: u32, before: &Self) -> StateSum {
         StateSum {
             state: self.name.clone().unwrap_or_else(|| format!("state{index}")),
@@ -282,7 +282,7 @@ impl Counters {
 }
 
 impl Counted {
-    /// Adds up the counts of all CPUs.
+    /// Sums the counts of all CPUs by state.
     fn sum_up(by_cpu: Vec<(u32, Vec<StateSum>)>) -> Self {
         let mut states: Vec<StateSum> = Vec::new();
         for sum in by_cpu.iter().flat_map(|(_, states)| states) {
@@ -302,7 +302,7 @@ impl Counted {
 }
 
 impl Counted {
-    /// The same over a time in seconds.
+    /// The same counts, with the time in seconds that they cover, and notes.
     fn over(self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
         let times = self.states.iter().filter_map(|s| s.time_us);
         let idle_s: f64 = times.map(|us| us as f64 / 1e6).sum();
@@ -343,7 +343,7 @@ impl StateSum {
     }
 }
 
-/// The growth of a counter; `None` if it is missing in either dump.
+/// Increase of a counter between two dumps; `None` if it is missing in either dump.
 fn increase(now: Option<u64>, then: Option<u64>) -> Option<u64> {
     Some(now?.saturating_sub(then?))
 }
@@ -386,7 +386,7 @@ fn decreased_counter(
     })
 }
 
-/// The first items of a list.
+/// The first items of a list, for a message.
 fn first_items(items: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = items

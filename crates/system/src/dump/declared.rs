@@ -12,28 +12,28 @@ use wakepath_units::{Nanoseconds, pasted};
 use super::counters::{Counters, Dump, DumpError};
 use super::text::Values;
 
-/// More than any table or dump of states has, in bytes.
+/// Limit on the size of a file with idle states in bytes, beyond any table or dump.
 const LONGEST: u64 = 16 << 20;
 
 /// Idle states that somebody gave as a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenStates {
-    /// The states, shallowest first.
+    /// The given idle states, shallowest first.
     pub states: IdleStates,
-    /// What was left out or taken for granted.
+    /// Notes about what was left out of the file or taken for granted.
     pub notes: Vec<String>,
 }
 
-/// Why a file gives no idle states.
+/// Why a file gives no table of idle states.
 #[derive(Debug, thiserror::Error)]
 pub enum GivenStatesError {
-    /// A dump is at fault.
+    /// The file is a dump with a fault.
     #[error(transparent)]
     Dump(#[from] DumpError),
-    /// A state table is at fault.
+    /// The file is a state table with a fault.
     #[error(transparent)]
     Table(#[from] ReadError),
-    /// The file is neither.
+    /// The file is neither a dump nor a state table.
     #[error(
         "{0}; or give a dump of /sys/devices/system/cpu/cpu*/cpuidle as `wakepath counters` reads it"
     )]
@@ -90,7 +90,7 @@ impl GivenStates {
     }
 }
 
-/// States of the first CPU that declares any.
+/// The idle states of the first CPU that declares any.
 fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     let mut dumps = values
         .dumps()
@@ -141,13 +141,13 @@ fn has_latencies(states: &BTreeMap<u32, Counters>) -> bool {
     states.values().any(|state| state.latency_us.is_some())
 }
 
-/// The idle states that a CPU declares.
+/// The idle states that a CPU declares, as governors see them.
 fn declared_states(states: &BTreeMap<u32, Counters>) -> Vec<IdleState> {
     let declared = states.iter().map(|(index, counters)| {
         let known = counters.name.clone();
         let name = known.unwrap_or_else(|| format!("state{index}"));
         let latency_us = counters.latency_us.unwrap_or(0);
-        // As of a live machine without such a file.
+        // A missing target residency is filled in as on a live machine without such a file.
         let residency_us = counters
             .residency_us
             .unwrap_or(latency_us.saturating_mul(2));

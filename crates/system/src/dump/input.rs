@@ -1,4 +1,4 @@
-//! Values of a dump from folders, archives and text.
+//! Reads the values of a dump from folders, archives and text.
 
 use std::fs;
 use std::io::{self, BufReader, Read};
@@ -9,12 +9,12 @@ use wakepath_units::pasted::DecodedText;
 
 use super::text::{MAX_FILE, MAX_FILES, Place, Values};
 
-/// How deeply folders are looked into.
+/// Limit on the depth of folders that are looked into.
 const MAX_DEPTH: usize = 16;
-/// Offset and text of a tar archive's mark.
+/// Offset and text of the mark in a tar archive.
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
-/// Other ways to compress a file, and how such a file begins.
+/// Names of unsupported compressions, and how such files begin.
 const OTHER_MAGIC: [(&str, &[u8]); 4] = [
     ("xz", b"\xfd7zXZ"),
     ("zstd", b"\x28\xb5\x2f\xfd"),
@@ -27,14 +27,14 @@ impl Values {
         self.walk_folder(path, MAX_DEPTH, &mut { MAX_FILES })
     }
 
-    /// `files_left`: how many entries may still be looked at.
+    /// Adds the counters in a folder. `files_left`: how many more entries may be looked at.
     fn walk_folder(&mut self, path: &Path, depth: usize, files_left: &mut usize) -> io::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             *files_left = files_left
                 .checked_sub(1)
                 .ok_or_else(|| io::Error::other(format!("more than {MAX_FILES} files")))?;
-            // Links are not followed: sysfs is full of circles.
+            // Links are not followed, since sysfs has many circles of links.
             let kind = entry.file_type()?;
             let path = entry.path();
             if kind.is_dir() && depth > 0 {
@@ -46,12 +46,12 @@ impl Values {
         Ok(())
     }
 
-    /// Adds the counters of a file in any form.
+    /// Adds the counters in a file of any form: text, archive or compressed.
     pub(super) fn add_file(&mut self, path: &Path) -> io::Result<()> {
         self.add_input(BufReader::new(wakepath_files::open(path)?))
     }
 
-    /// Adds the counters in the content of a file, also a compressed one.
+    /// Adds the counters in the content of a file, which may be compressed.
     pub(super) fn add_input(&mut self, content: impl Read) -> io::Result<()> {
         let (head, input) = peek(content)?;
         if head.starts_with(GZIP_MAGIC) {
@@ -69,7 +69,7 @@ impl Values {
         self.add_plain(&head, input)
     }
 
-    /// Adds an archive or lines, whose first bytes are `head`.
+    /// Adds the counters in an uncompressed archive or in lines of text, whose first bytes are `head`.
     fn add_plain(&mut self, head: &[u8], input: impl Read) -> io::Result<()> {
         let at_magic = head.get(TAR_MAGIC.0..).unwrap_or_default();
         if at_magic.starts_with(TAR_MAGIC.1) {
@@ -94,7 +94,7 @@ impl Values {
         Ok(())
     }
 
-    /// Adds a file of sysfs, if relevant: a counter or the uptime.
+    /// Adds a file of sysfs, if it is a counter of idle states or the uptime.
     fn add_sysfs_file(&mut self, path: &str, content: &mut dyn Read) -> io::Result<()> {
         let mut bytes = Vec::new();
         content.take(MAX_FILE).read_to_end(&mut bytes)?;
@@ -111,7 +111,7 @@ impl Values {
     }
 }
 
-/// The start of an input, enough to recognize its format, and the whole input.
+/// Reads the start of an input, enough to recognize its format. Also returns the whole input, start included.
 fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
     let mut head = Vec::new();
     let enough = TAR_MAGIC.0 + TAR_MAGIC.1.len();

@@ -62,7 +62,7 @@ impl Dump {
         Self::with_counters(values, path)
     }
 
-    /// The dumps in the values, without states that count nothing.
+    /// Makes dumps of the values, without states that count nothing.
     ///
     /// # Errors
     /// A dump has no counters, or the values do not fit together.
@@ -83,7 +83,7 @@ impl Dump {
     }
 }
 
-/// Where no counters were found.
+/// Message for an input without idle-state counters.
 const NO_COUNTERS: &str = "no counters of idle states; expected /sys/devices/system/cpu/cpu*/cpuidle as a folder, a tar \
      archive or text (of `grep -r .`, `head -v`, or `find` with `cat`), or the output of `cpupower idle-info`";
 

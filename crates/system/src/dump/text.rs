@@ -10,12 +10,12 @@ use wakepath_units::pasted;
 
 use super::counters::{Counters, Dump};
 
-/// Files of sysfs have at most a page.
+/// Largest size of a sysfs file in bytes: a page.
 pub(super) const MAX_FILE: u64 = 4096;
-/// Most files of a dump: 8192 CPUs with 10 states of 17 files, and as many others.
+/// Limit on the files of a dump: 8192 CPUs with 10 states of 17 files, and as many others.
 pub(super) const MAX_FILES: usize = 3_000_000;
 
-/// A relevant sysfs file, or the uptime.
+/// A file of an idle state in sysfs, or the uptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CounterFile {
     Name,
@@ -63,7 +63,7 @@ impl CounterFile {
 }
 
 impl CounterFile {
-    /// Whether it is no counter, and may be shown once for two dumps.
+    /// Whether the file is no counter but constant, so that it may be shown once for two dumps.
     const fn is_constant(self) -> bool {
         matches!(
             self,
@@ -71,7 +71,7 @@ impl CounterFile {
         )
     }
 
-    /// Whether the content of such a file in a later dump can be `now`, after `then`.
+    /// Whether this file can hold `now` in a later dump, after `then`.
     fn may_follow(self, then: &str, now: &str) -> bool {
         match self {
             Self::Name | Self::Latency | Self::Residency => now == then,
@@ -81,7 +81,7 @@ impl CounterFile {
         }
     }
 
-    /// Whether a line can be the content of such a file.
+    /// Whether a line can be the content of this file.
     fn may_be(self, line: &str) -> bool {
         match self {
             Self::Name => {
@@ -93,7 +93,7 @@ impl CounterFile {
     }
 }
 
-/// File, state and CPU of a value. A path may lack the CPU.
+/// Which file a value is of: CPU, idle state and file name. A path may lack the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     cpu: Option<u32>,
@@ -108,7 +108,7 @@ impl Place {
         file: CounterFile::Uptime,
     };
 
-    /// The place named by `.../cpu3/cpuidle/state1/usage`, or by `state1/usage` as within that folder.
+    /// The place that a path names: `.../cpu3/cpuidle/state1/usage`, or `state1/usage` as within that folder.
     pub(super) fn find(path: &str) -> Option<Self> {
         if path.ends_with("proc/uptime") {
             return Some(Self::UPTIME);
@@ -156,23 +156,23 @@ impl Place {
 struct Value {
     place: Place,
     text: String,
-    /// Quoting depth of the line.
+    /// Quoting depth of the value's line.
     quoted: usize,
-    /// Line number from 1; 0 for files.
+    /// Number of the value's line, from 1; 0 for values from files.
     line: usize,
 }
 
-/// All values of an input, in order.
+/// All values that an input has, in order.
 #[derive(Debug, Default)]
 pub(super) struct Values(Vec<Value>);
 
 impl Values {
-    /// Whether nothing was found.
+    /// Whether no values were found in the input.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds a file's content.
+    /// Adds the content of a sysfs file.
     pub(super) fn add_content(&mut self, place: Place, text: &str) {
         self.0.push(Value {
             place,
@@ -211,7 +211,7 @@ impl Values {
         Ok(())
     }
 
-    /// The dump made of all values, or two consecutive dumps. The error names a file with two values.
+    /// Makes a dump of all values, or two consecutive dumps. The error names a file with two values.
     pub(super) fn dumps(self) -> Result<Vec<Dump>, String> {
         let Some(conflict) = first_conflict(&self.0) else {
             return Ok(vec![dump(&self.0)?]);
@@ -232,7 +232,7 @@ impl Values {
         }
         let (before, again) = self.0.split_at(second_dump(&self.0));
         let after = &with_constants(before, again)[..];
-        // Files of a folder come in no order.
+        // The files of a folder come in no particular order.
         let is_text = self.0.iter().all(|value| value.line > 0);
         if is_text && is_later(before, after) {
             let mut later = dump(after)?;
@@ -247,7 +247,7 @@ impl Values {
     }
 }
 
-/// The first file with two values, in words.
+/// Describes the first file that has two values.
 fn first_conflict(values: &[Value]) -> Option<String> {
     let mut seen: BTreeMap<Place, &Value> = BTreeMap::new();
     values.iter().find_map(|value| {
@@ -263,7 +263,7 @@ fn first_conflict(values: &[Value]) -> Option<String> {
     })
 }
 
-/// A second dump completed with constants from the first, such as names, which need not be repeated.
+/// A second dump completed with constants of the first, such as names, which need not be repeated.
 fn with_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
     let known: BTreeSet<Place> = after.iter().map(|value| value.place).collect();
     before
@@ -274,7 +274,7 @@ fn with_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
         .collect()
 }
 
-/// Where the first file comes for the second time.
+/// Index of the first value whose file has come before, where a second dump begins.
 fn second_dump(values: &[Value]) -> usize {
     let mut seen = BTreeSet::new();
     let again = values.iter().position(|value| !seen.insert(value.place));
@@ -352,29 +352,29 @@ fn dump(values: &[Value]) -> Result<Dump, String> {
     Ok(dump)
 }
 
-/// Context from earlier lines.
+/// What a line-wise reader keeps of earlier lines.
 #[derive(Default)]
 struct LineReader {
-    /// A path whose value is on the next line.
+    /// The path from the last line, if its value is to follow on the next line.
     path: Option<Place>,
-    /// `cat .../state*/usage` was typed: where the next line is from.
+    /// Where the next line's value is from, after a typed `cat .../state*/usage`.
     listed: Option<Place>,
     cpupower: Cpupower,
-    /// The first line is a value alone.
+    /// Whether the first line is a value without a path.
     value_first: Option<bool>,
-    /// The last line was only the path of a state's file.
+    /// Whether the last line was only the path of a state's file.
     path_last: bool,
 }
 
-/// Where in the output of `cpupower idle-info` a line is.
+/// Position in the output of `cpupower idle-info`.
 #[derive(Default)]
 struct Cpupower {
     cpu: Option<u32>,
-    /// Names of states in order, where listed.
+    /// Names of the idle states in order, where cpupower lists them.
     names: Vec<String>,
-    /// Number of states seen on this CPU.
+    /// Number of idle states seen on this CPU so far.
     states: u32,
-    /// A line that may be a state's name.
+    /// A line that may be the name of an idle state.
     heading: Option<String>,
     state: Option<u32>,
 }
@@ -417,8 +417,8 @@ impl LineReader {
 }
 
 impl LineReader {
-    /// Whether each value stood above its path, as `find -exec cat {} \; -print` has it: a value comes first and a path
-    /// last. Read the other way round, every value would be that of another file.
+    /// Whether each value stood above its path, as `find -exec cat {} \; -print` prints it: a value comes first and a
+    /// path last. Otherwise every value would be taken for that of another file.
     fn is_upside_down(&self) -> bool {
         self.value_first == Some(true) && self.path_last
     }
@@ -455,13 +455,14 @@ fn is_separator(c: char) -> bool {
     c.is_whitespace() || ":=,;|\"'".contains(c)
 }
 
-/// `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`; also as a row of CSV, JSON or Markdown.
+/// Splits a line into path and value: `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`;
+/// also as a row of CSV, JSON or Markdown.
 fn path_and_value(line: &str) -> Option<(Place, String)> {
     let row = line.trim_matches(|c: char| c.is_whitespace() || "\"'|,;".contains(c));
     let (path, rest) = row.split_at(row.find(is_separator)?);
     let place = Place::find(path)?;
     let value = rest.trim_start_matches(is_separator);
-    // A sysfs file has a single line.
+    // A sysfs file has only one line.
     let text = value.strip_prefix("1:").unwrap_or(value).trim();
     Some((place, text.to_owned()))
 }
@@ -510,7 +511,7 @@ impl Cpupower {
         (name != heading).then(|| (place, "1".to_owned()))
     }
 
-    /// The state whose name was the heading before.
+    /// Begins the idle state whose name was the heading before, and returns that name.
     fn begin_state(&mut self) -> Option<String> {
         let name = self.heading.take()?;
         self.state = Some(self.index(&name));
@@ -518,7 +519,7 @@ impl Cpupower {
         Some(name)
     }
 
-    /// The index of a state by its place in the list of names; where it is not listed, of the next one.
+    /// Index of an idle state: its place in the list of names, or else the next number.
     fn index(&self, name: &str) -> u32 {
         let listed = self.names.iter().position(|known| known == name);
         listed.map_or(self.states, |index| index as u32)

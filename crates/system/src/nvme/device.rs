@@ -1,4 +1,4 @@
-//! Admin commands to a controller's character device, by ioctl.
+//! Sends admin commands to a controller's character device, by ioctl.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,7 +17,7 @@ const GET_FEATURES: u8 = 0x0a;
 /// Identify: the controller.
 const CNS_CONTROLLER: u32 = 1;
 
-/// `struct nvme_passthru_cmd` of the kernel's interface.
+/// The kernel's `struct nvme_passthru_cmd`.
 #[repr(C)]
 #[derive(Default)]
 struct Command {
@@ -47,7 +47,7 @@ pub struct NvmeDevice {
 }
 
 impl NvmeDevice {
-    /// The controller of the device at this path below a root.
+    /// The controller whose character device is at this path below a root.
     pub const fn new(root: Root, path: String) -> Self {
         Self { root, path }
     }

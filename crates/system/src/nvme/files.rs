@@ -1,4 +1,4 @@
-//! A captured drive: what it answered, as files.
+//! A captured drive, whose answers to commands are files.
 
 use std::io;
 
@@ -10,7 +10,7 @@ pub fn identify_file(drive: &str) -> String {
     format!("dev/{drive}.id-ctrl")
 }
 
-/// The file that holds a feature: dword 0, little-endian, and the data.
+/// The file below a captured root that holds a drive's feature: dword 0, little-endian, and the data.
 pub fn feature_file(drive: &str, feature: u8) -> String {
     format!("dev/{drive}.feature-{feature:02x}")
 }
@@ -22,7 +22,7 @@ pub struct NvmeFiles {
 }
 
 impl NvmeFiles {
-    /// The drive of this name.
+    /// The captured drive of this name.
     pub fn new(root: Root, drive: &str) -> Self {
         Self {
             root,

@@ -19,10 +19,10 @@ pub use commands::NvmeAdmin;
 pub use device::NvmeDevice;
 pub use files::{NvmeFiles, feature_file, identify_file};
 
-/// The APST feature (NVMe Base Specification, Feature Identifier 0Ch).
+/// Identifier of the APST feature (NVMe Base Specification, Feature Identifier 0Ch).
 pub const APST: u8 = 0x0c;
 
-/// The drive `name` of a machine: its character device if there is one, else its captured answers.
+/// The drive `name` of a machine: its character device if there is one, or else its captured answers.
 pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
     match device(root, name) {
         Some(device) => Box::new(device),
@@ -37,7 +37,7 @@ pub fn device(root: &Root, name: &str) -> Option<NvmeDevice> {
     (root.is_live() || is_device).then(|| NvmeDevice::new(root.clone(), path))
 }
 
-/// The APST feature as it is set and read: whether it is on, and the table.
+/// The APST feature of a drive: whether it is on, and the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApstFeature {
     /// `APSTE`.
@@ -47,7 +47,7 @@ pub struct ApstFeature {
 }
 
 impl ApstFeature {
-    /// Reads the feature from a drive.
+    /// Reads the APST feature from a drive.
     ///
     /// # Errors
     /// As [`NvmeAdmin::get_feature`].
@@ -60,7 +60,7 @@ impl ApstFeature {
         })
     }
 
-    /// Parses what [`fmt::Display`] prints.
+    /// Parses the APST feature from the text that [`fmt::Display`] prints.
     pub fn parse(text: &str) -> Option<Self> {
         let (switch, hex) = text.trim().split_once(':')?;
         let enabled = match switch {
@@ -90,14 +90,15 @@ impl fmt::Display for ApstFeature {
     }
 }
 
-/// The latency tolerance that the kernel keeps a drive's table to, in its words: microseconds, `any` or `auto`.
+/// The latency tolerance of a drive, to which the kernel fits the drive's table, in the kernel's words: microseconds,
+/// `any` or `auto`.
 pub fn latency_tolerance(root: &Root, name: &str) -> Option<String> {
     root.optional(&format!(
         "sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us"
     ))
 }
 
-/// Reads what a drive says about itself.
+/// Reads the Identify Controller data of a drive.
 ///
 /// # Errors
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.

@@ -1,5 +1,4 @@
-//! Every setting as data: its name, what it belongs to, where it is, its unit, what it may be, and what
-//! else changes with it.
+//! Every setting as data: name, scope, path, unit, possible values, and settings that change along with it.
 
 mod info;
 mod value;
@@ -34,7 +33,7 @@ const fn file(
 
 const U32: Values = Values::Between(0, u32::MAX as u64);
 
-/// All settings, in the order in which they are written: what changes others comes before them.
+/// All settings, in the order in which they are written: a setting that changes others comes before them.
 #[rustfmt::skip]
 pub static SETTINGS: &[SettingInfo] = &[
     file("idle-governor", SettingScope::System, CPUIDLE,
@@ -102,7 +101,7 @@ pub static SETTINGS: &[SettingInfo] = &[
     },
 ];
 
-/// The setting of this name.
+/// Finds a setting by its name.
 pub fn find(name: &str) -> Option<&'static SettingInfo> {
     SETTINGS.iter().find(|s| s.name == name)
 }
@@ -113,12 +112,12 @@ pub fn known(name: &str) -> &'static SettingInfo {
 }
 
 impl SettingInfo {
-    /// Its place in the order of writing.
+    /// The setting's place in the order of writing.
     pub fn rank(&self) -> usize {
         SETTINGS.iter().position(|s| s == self).unwrap_or(0)
     }
 
-    /// The setting of a parameter of haltpoll, by the name that policies and the kernel have for it.
+    /// Finds a parameter of haltpoll as a setting, by the name that policies and the kernel use.
     pub fn of_haltpoll(parameter: &str) -> Option<&'static Self> {
         SETTINGS
             .iter()

@@ -1,17 +1,18 @@
-//! Values as texts: what is possible, and when two texts mean the same.
+//! Values of settings as texts: what is possible, and when two texts mean the same.
 
 use wakepath_policies::freq::epp::Epp;
 
 use super::info::{SettingInfo, Values};
 
-/// No latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` (`include/linux/pm_qos.h`, Linux 6.12).
+/// The number that stands for no latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT`
+/// (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;
 
-/// What `/dev/cpu_dma_latency` reads as when nobody limits anything: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`
+/// The number that `/dev/cpu_dma_latency` returns when nobody limits anything: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`
 /// (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_SYSTEM_LATENCY_LIMIT_US: u64 = 2_000_000_000;
 
-/// A latency limit of a CPU as its file takes it: 0 means no limit there, and no latency at all is `n/a`.
+/// Formats a CPU's latency limit as its sysfs file takes it: 0 means no limit there, and no latency at all is `n/a`.
 pub fn resume_latency(limit_us: Option<u64>) -> String {
     match limit_us {
         None => "0".to_owned(),
@@ -20,7 +21,7 @@ pub fn resume_latency(limit_us: Option<u64>) -> String {
     }
 }
 
-/// The latency limit of a CPU that its file tells, in us; `None` if there is none.
+/// Parses a CPU's latency limit from its sysfs file, in us; `None` if there is no limit.
 pub fn resume_limit_us(text: &str) -> Option<u64> {
     match text {
         "0" => None,
@@ -30,7 +31,7 @@ pub fn resume_limit_us(text: &str) -> Option<u64> {
 }
 
 impl SettingInfo {
-    /// Checks a value. `beside` reads a file beside the setting's own, if it is there.
+    /// Checks a value of this setting. `beside` reads a file beside the setting's own, if it is there.
     ///
     /// # Errors
     /// The possible values.
@@ -99,7 +100,7 @@ pub fn same(setting: &SettingInfo, one: &str, other: &str) -> bool {
     meaning(setting, one) == meaning(setting, other)
 }
 
-/// A value in the one form to compare.
+/// A setting's value in a form that is equal for equal meanings.
 fn meaning(setting: &SettingInfo, text: &str) -> String {
     let value = text.trim();
     match setting.values {
@@ -116,7 +117,7 @@ fn meaning(setting: &SettingInfo, text: &str) -> String {
     }
 }
 
-/// A number without leading zeros; everything else as it is.
+/// A number without leading zeros; other texts as they are.
 fn plain_number(value: &str) -> String {
     value
         .parse::<u64>()

@@ -1,4 +1,4 @@
-//! Makes a recording from a trace's events.
+//! Makes a recording from the decoded events of a foreign trace.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use crate::recording::{
     Recorded, TaskStep, TimerKind, Writer,
 };
 
-/// After this long without any event, some clock has probably jumped.
+/// A gap in time this long, without any event, is taken for a jump of the trace's clock.
 const LONG_GAP_NS: u64 = 600_000_000_000;
-/// How often progress is told.
+/// Number of events between two reports of progress.
 const PROGRESS_EVERY: u64 = 1 << 16;
-/// Most events held back until the tick is known. A kernel shows the tick within some milliseconds.
+/// Limit on the events held back until the tick is known. A kernel shows the tick within some milliseconds.
 const MAX_HELD: usize = 1 << 16;
-/// Most tasks followed: the kernel's largest thread number (`PID_MAX_LIMIT`).
+/// Limit on the followed tasks: the kernel's largest thread number (`PID_MAX_LIMIT`).
 const MAX_TASKS: usize = 1 << 22;
 const IDLE_EXIT: u32 = u32::MAX;
 
@@ -34,12 +34,12 @@ pub(super) struct Builder<'a> {
     names: HashMap<String, usize>,
     counts: Vec<(String, u64)>,
     events: u64,
-    /// Events without a meaning for recordings.
+    /// Number of trace events that recordings have no use for.
     others: u64,
     tick: Tick,
-    /// The tick's handler or rate is not settled yet.
+    /// Whether the tick's handler or rate is still being learnt.
     learning: bool,
-    /// Events from before the tick is known; `None` afterwards.
+    /// Events from before the tick is known, held back; `None` once it is known.
     held: Option<Vec<HeldItem>>,
     /// Time from which the tick's handler is known; 0 if known from the start.
     handler_since: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) struct Builder<'a> {
     rate_since: Option<u64>,
     pairs: IdlePairs,
     timers: Timers,
-    /// Where each task that is blocked ran last.
+    /// The CPU on which each task that is blocked ran last.
     blocked: HashMap<u32, u32>,
     iowaiters: HashMap<u32, u32>,
     /// Tasks that did I/O or were blocked, and whether each was woken and did not run since.
@@ -56,7 +56,7 @@ pub(super) struct Builder<'a> {
     running: HashMap<u32, (u32, Name)>,
     last: HashMap<u32, u64>,
     latest: Option<u64>,
-    /// Which way CPUs went on- or offline last.
+    /// Whether each CPU came online (`true`) or went offline in its last hotplug step.
     online: HashMap<u32, bool>,
     highest_cpu: Option<u32>,
     seen: SeenEvents,
@@ -73,7 +73,7 @@ struct HeldItem {
 #[derive(Clone, Copy)]
 enum Item {
     Event(TraceEvent),
-    /// An event without a meaning for recordings.
+    /// A trace event that recordings have no use for.
     Other,
     Lost(Option<u64>),
 }
@@ -169,7 +169,7 @@ impl<'a> Builder<'a> {
         self.take(HeldItem { time, cpu, item })
     }
 
-    /// Learns about the tick, and holds events back until the tick is known.
+    /// Learns the tick from an event, and holds all events back until the tick is known.
     fn take(&mut self, next: HeldItem) -> Result<(), Problem> {
         if self.learning {
             self.learn(next);
@@ -284,7 +284,7 @@ impl<'a> Builder<'a> {
         Ok(self.writer.push(&Event { time, cpu, kind })?)
     }
 
-    /// Makes events of a recording from a trace's event.
+    /// Writes a trace's event as the events of a recording that it stands for.
     fn make(&mut self, time: u64, cpu: u32, what: TraceEvent) -> Result<(), Problem> {
         self.timers.note_event(time, cpu, what);
         match what {
@@ -357,7 +357,7 @@ impl<'a> Builder<'a> {
         self.running.insert(cpu, next);
     }
 
-    /// Writes a task's wake-up, at the first of the two events for wake-ups.
+    /// Writes a task's wake-up at the first of the kernel's two events for it (`sched_waking`, `sched_wakeup`).
     fn wake(
         &mut self,
         time: u64,
@@ -372,7 +372,7 @@ impl<'a> Builder<'a> {
         self.push(time, cpu, EventKind::Wake { target, iowait })
     }
 
-    /// Ends a task's wait at the wake-up. Returns whether the task waited for I/O, if known.
+    /// Ends the waiting of a task that is being woken. Returns whether the task waited for I/O, if known.
     fn end_wait(&mut self, task: u32) -> Option<bool> {
         self.seen.wakes = true;
         let waited_on = self.blocked.remove(&task);
@@ -390,14 +390,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Writes the task's wake-ups from now on.
+    /// Follows a task with I/O from now on, so that its wake-ups are written.
     fn remember_task(&mut self, task: u32) {
         if task != 0 && self.io_tasks.len() < MAX_TASKS {
             self.io_tasks.entry(task).or_default();
         }
     }
 
-    /// The task that runs on the CPU submits the bio.
+    /// Adds the submitter to a bio's first step: the task that runs on the CPU.
     fn add_submitter(&mut self, cpu: u32, step: QueueStep, background: bool) -> QueueStep {
         let QueueStep::Queued { block, .. } = step else {
             return step;
@@ -441,7 +441,7 @@ impl<'a> Builder<'a> {
         self.push(time, cpu, EventKind::Task { task, step })
     }
 
-    /// A task begins to run, perhaps after a wait for I/O.
+    /// Notes that a task begins to run, and writes that step if the task waited for I/O.
     fn run_task(&mut self, time: u64, cpu: u32, task: u32, name: Name) -> Result<(), Problem> {
         let Some(woken) = self.io_tasks.get_mut(&task) else {
             return Ok(());
@@ -507,7 +507,7 @@ impl<'a> Builder<'a> {
         self.push(time, cpu, EventKind::Hotplug { online })
     }
 
-    /// Ends a file: adds the description to the recording.
+    /// Ends the import of a file: completes the recording's metadata, and returns what was imported.
     pub(super) fn finish(mut self) -> Result<Imported, Problem> {
         self.release()?;
         if !self.seen.idle && !self.seen.block {
@@ -547,7 +547,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// An error for a trace with neither idle events nor block requests.
+    /// Says why a trace with neither idle events nor block requests is refused.
     fn nothing_to_replay(&self) -> String {
         let names: Vec<&str> = self
             .counts
@@ -566,7 +566,7 @@ impl<'a> Builder<'a> {
         )
     }
 
-    /// The kinds of facts in the file.
+    /// Which kinds of facts the file has, and how well each is known.
     fn recorded(&self) -> Recorded {
         let seen = &self.seen;
         Recorded {
@@ -584,7 +584,7 @@ impl<'a> Builder<'a> {
             ipis: exact_if(seen.ipis),
             tasks: match (seen.switches, seen.waking, seen.wakes) {
                 (true, true, _) => DataQuality::Exact,
-                // The start of the wake-up stands for the whole.
+                // Where `sched_waking` is not traced, the wake-up's start is inferred from `sched_wakeup`.
                 (true, false, true) => DataQuality::Inferred,
                 _ => DataQuality::Missing,
             },
@@ -592,7 +592,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Warns about the tick, where timers make the tick matter.
+    /// Warns if the tick's rate or handler is unknown or was learnt late, and timers depend on it.
     fn warn_of_tick(&mut self) {
         let (given, found) = (self.options.hz, self.tick.rate());
         let assumed = TickRate::default().hz();

@@ -3,10 +3,10 @@
 use super::wheel;
 use crate::recording::{Block, Interrupt, QueueStep};
 
-/// An event, in the terms of the kernel's trace events.
+/// A trace event in the terms of the kernel, whatever the trace's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceEvent {
-    /// Idle state entered; `u32::MAX` is the exit.
+    /// Index of the idle state that was entered; `u32::MAX` is the exit.
     CpuIdle {
         state: u32,
         cpu: u32,
@@ -28,7 +28,7 @@ pub(super) enum TraceEvent {
         complete: bool,
         block: Block,
     },
-    /// A step before the issue. `background`: nobody waits.
+    /// A step of a bio or request before its issue. `background`: no task waits for the request.
     Queueing {
         step: QueueStep,
         background: bool,
@@ -38,7 +38,7 @@ pub(super) enum TraceEvent {
         name: Name,
     },
     Interrupt(Interrupt),
-    /// A softirq that completes no block requests.
+    /// A softirq that completes no block requests, such as the timers'.
     OtherSoftirq,
     Frequency {
         khz: u32,
@@ -57,7 +57,7 @@ pub(super) enum TraceEvent {
         now: i64,
         function: Function,
     },
-    /// `ticks` until the wheel looks at the timer. `None`: unknown, or the idle loop does not wait for the timer.
+    /// Jiffies until the timer wheel runs the timer. `None`: unknown, or the idle loop does not wait for the timer.
     WheelStart {
         timer: u64,
         ticks: Option<i64>,
@@ -71,14 +71,14 @@ pub(super) enum TraceEvent {
     TickStop {
         success: bool,
     },
-    /// A step on the way on- or offline.
+    /// A hotplug step of a CPU on its way on- or offline.
     Hotplug {
         cpu: u32,
         online: bool,
     },
 }
 
-/// The first 16 bytes of a name, as many as a task's name has.
+/// The first 16 bytes of a task's or interrupt's name, padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Name([u8; 16]);
 
@@ -91,7 +91,7 @@ impl Name {
         name
     }
 
-    /// Nothing where the trace has no name.
+    /// The name as text; `None` where the trace has none.
     pub(super) fn text(&self) -> Option<String> {
         let bytes = self.0.split(|byte| *byte == 0).next()?;
         (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
@@ -105,12 +105,12 @@ pub(super) enum Function {
     Tick,
     /// Anything else.
     Other,
-    /// The trace has no name for it.
+    /// A function that the trace gives by address only, without its name.
     Address(u64),
 }
 
 impl Function {
-    /// `tick_sched_timer` until Linux 6.8, `tick_nohz_handler` since.
+    /// The tick's handler is `tick_sched_timer` until Linux 6.8, and `tick_nohz_handler` since.
     pub(super) fn named(name: &str) -> Self {
         let name = name.split(['+', '/']).next().unwrap_or(name);
         match name {
@@ -152,7 +152,7 @@ pub(super) enum Event {
     Hotplug,
 }
 
-/// An event's name, and names of the fields to read. A field's index in this list identifies the field.
+/// A trace event's name, and the fields to read from it. A field's index in this list identifies the field.
 pub(super) struct KnownEvent {
     pub(super) event: Event,
     pub(super) name: &'static str,
@@ -246,21 +246,21 @@ pub(super) fn find(name: &str) -> Option<&'static KnownEvent> {
     KNOWN_EVENTS.iter().find(|known| known.name == name)
 }
 
-/// Access to an event's fields.
+/// Access to the fields of a trace event, whatever the trace's format.
 pub(super) trait Fields {
-    /// The field as a number, by index in [`KnownEvent::fields`]; signed numbers are extended.
+    /// A field as a number, by index in [`KnownEvent::fields`]; signed numbers are extended.
     fn number(&self, field: usize) -> Option<u64>;
-    /// The field as a number with 32 bits.
+    /// A field as a number, cut to its lower 32 bits.
     fn short(&self, field: usize) -> Option<u32> {
         self.number(field).map(|number| number as u32)
     }
-    /// The field as text.
+    /// A field as text.
     fn text(&self, field: usize) -> Option<&[u8]>;
-    /// The function whose address or name the field has.
+    /// The timer function whose address or name a field has.
     fn function(&self, field: usize) -> Function;
 }
 
-/// `TASK_UNINTERRUPTIBLE`, and not `TASK_NOLOAD`, which idle kernel threads set besides
+/// Whether a task's state is `TASK_UNINTERRUPTIBLE` without `TASK_NOLOAD`, which idle kernel threads set besides
 /// (`include/linux/sched.h`).
 fn blocked(state: u64) -> bool {
     state & 2 != 0 && state & 0x400 == 0
@@ -269,7 +269,7 @@ fn blocked(state: u64) -> bool {
 /// `BLOCK_SOFTIRQ` (`include/linux/interrupt.h`).
 const BLOCK_SOFTIRQ: u64 = 4;
 
-/// A bio or request, and whether nobody waits for it.
+/// The block of a bio or request, and whether nobody waits for it.
 fn bio(fields: &impl Fields, letters: usize) -> Option<(Block, bool)> {
     let letters = fields.text(letters)?;
     let block = Block {
@@ -281,7 +281,7 @@ fn bio(fields: &impl Fields, letters: usize) -> Option<(Block, bool)> {
     Some((block, is_background(letters)))
 }
 
-/// A step before the issue from fields in the order of the lists above.
+/// Decodes a step before the issue, from fields in the order of [`KNOWN_EVENTS`].
 fn queueing(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
     let (block, background) = bio(fields, 3)?;
     let step = match event {
@@ -296,13 +296,13 @@ fn queueing(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
     Some(TraceEvent::Queueing { step, background })
 }
 
-/// Steps that have nothing but a block.
+/// The queueing step of an event that has nothing but a block.
 pub(super) fn block_step(event: Event, block: Block) -> QueueStep {
     match event {
         Event::GetRequest => QueueStep::Tagged(block),
         Event::RequestInsert => QueueStep::Inserted(block),
         Event::RequestMerge => QueueStep::Merged(block),
-        // The trace has no submitter.
+        // The trace does not say who submitted the bio.
         _ => QueueStep::Queued {
             block,
             task: None,
@@ -392,7 +392,7 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
     })
 }
 
-/// A softirq with this vector.
+/// The event of a softirq with this vector number.
 fn softirq(vector: u64) -> TraceEvent {
     match vector {
         BLOCK_SOFTIRQ => TraceEvent::Interrupt(Interrupt::BlockSoftirq),
@@ -425,14 +425,14 @@ fn timer_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
 /// Decodes the start of a timer on the wheel.
 fn wheel_start(fields: &impl Fields) -> Option<TraceEvent> {
     let expires = fields.number(1)?;
-    // Text has the difference only.
+    // In text, a wheel timer's start has only the difference to the present jiffies.
     let now = fields
         .number(2)
         .or_else(|| Some(expires.wrapping_sub(fields.number(4)?)));
     let bucket = fields
         .number(3)
         .or_else(|| Some(wheel::bucket(expires, now?)));
-    // Flags in text say nothing: trace-cmd and perf print all flags.
+    // A wheel timer's flags in text say nothing: trace-cmd and perf print the names of all flags.
     let deferrable = fields
         .number(5)
         .is_some_and(|flags| flags & wheel::DEFERRABLE != 0);

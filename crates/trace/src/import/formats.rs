@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::decode::{self, Event, Fields, Function, TraceEvent};
 
-/// How an event is laid out.
+/// The layout of a trace event in binary form.
 #[derive(Clone, Debug)]
 pub(super) struct Format {
     /// Event name without the subsystem.
@@ -17,15 +17,16 @@ struct Field {
     offset: usize,
     size: usize,
     signed: bool,
-    /// An offset and a length, at which the text is.
+    /// The field's bytes are an offset and a length, at which the event's text is.
     dynamic: bool,
 }
 
-/// All events in a file, by number.
+/// All event formats in a file, by the event's number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Formats {
     by_id: HashMap<u32, Format>,
-    /// Addresses of the tick's handler; none if the file has no symbols, as a perf.data.
+    /// Addresses of the tick's handler from the trace's kernel symbols; none if the file has no symbols, as a
+    /// perf.data.
     ticks: HashSet<u64>,
     pub(super) big_endian: bool,
 }
@@ -66,7 +67,7 @@ impl Formats {
                 .and_then(|hex| u64::from_str_radix(hex, 16).ok());
             let name = words.nth(1);
             if let (Some(address), Some(name)) = (address, name)
-                // An ordinary user sees zeros.
+                // An ordinary user sees zeros instead of the addresses of kernel symbols.
                 && address != 0
                 && Function::named(name) == Function::Tick
             {
@@ -75,12 +76,12 @@ impl Formats {
         }
     }
 
-    /// An event's number: the first two bytes in the record.
+    /// Reads an event's number: the first two bytes in the record.
     pub(super) fn id(&self, record: &[u8]) -> Option<u32> {
         number(record.get(..2)?, self.big_endian).map(|id| id as u32)
     }
 
-    /// Decodes a record; `None` if the event has no meaning for recordings, or a field is missing.
+    /// Decodes a binary event; `None` if the event has no use in recordings, or a field is missing.
     pub(super) fn decode(&self, format: &Format, record: &[u8]) -> Option<TraceEvent> {
         let (event, fields) = format.known.as_ref()?;
         decode::decode(
@@ -95,7 +96,7 @@ impl Formats {
 }
 
 impl Format {
-    /// Whether the event has a meaning for recordings.
+    /// Whether recordings have a use for the event.
     pub(super) fn is_known(&self) -> bool {
         self.known.is_some()
     }
@@ -107,7 +108,7 @@ fn line_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     Some(value.trim())
 }
 
-/// A field of a format file: `field:u32 state; offset:8; size:4; signed:0;`.
+/// Parses a field from a format file, such as `field:u32 state; offset:8; size:4; signed:0;`.
 fn field(text: &str, name: &str) -> Option<Field> {
     text.lines().find_map(|line| {
         let mut parts = line
@@ -131,7 +132,7 @@ fn field(text: &str, name: &str) -> Option<Field> {
     })
 }
 
-/// An unsigned number with 1, 2, 4 or 8 bytes.
+/// Decodes an unsigned number of 1, 2, 4 or 8 bytes; `None` for other lengths.
 #[inline]
 pub(super) fn number(bytes: &[u8], big_endian: bool) -> Option<u64> {
     fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {

@@ -1,15 +1,15 @@
-//! What a user says of the files to import, and what came of them.
+//! What a user says about traces to import, and what an import returns.
 
 use wakepath_units::TickRate;
 
 use crate::recording::Metadata;
 
-/// Facts about a trace that only the user knows.
+/// Options of an import: facts about a trace that only the user knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportOptions {
     /// Tick rate of the traced machine; by default the rate seen in the trace.
     pub hz: Option<TickRate>,
-    /// Files from different machines may become one recording.
+    /// Whether files from different machines may become one recording.
     pub any_machine: bool,
 }
 

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::source::ReadAt;
 use super::trace_dat;
 
-/// Positions in the file's header of the sections' offsets and sizes.
+/// Positions in a perf.data's header at which the sections' offsets and sizes are.
 const HEADER: usize = 104;
 const DATA_SECTION: usize = 40;
 const EVENT_TYPES_SECTION: usize = 56;
@@ -23,12 +23,12 @@ const SECTIONS: [(usize, &str); 3] = [
     (DATA_SECTION, "the events"),
     (EVENT_TYPES_SECTION, "the event types"),
 ];
-/// Position of the size of an event's attributes, and the smallest size, from the first perf.
+/// Position in the header of the size of an event's attributes, and the smallest size, from the first perf.
 const ATTRIBUTE_SIZE: usize = 16;
 const LEAST_ATTRIBUTE: u64 = 64;
-/// Where the features stand that the file has: 256 bits.
+/// Where the list of the file's features is in the header: 256 bits.
 const FEATURES: usize = 72;
-/// A record followed by additional data, from hardware tracers.
+/// Type of a record that additional data from hardware tracers follow.
 const AUXTRACE: u32 = 71;
 
 pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
@@ -59,7 +59,7 @@ fn event(
     formats: &Formats,
     builder: &mut Builder<'_>,
 ) -> Result<(), Problem> {
-    // The library panics at some damaged records of other types.
+    // linux-perf-data panics at some damaged records of other types.
     if !matches!(record.record_type, RecordType::SAMPLE | RecordType::LOST) {
         return Ok(());
     }
@@ -125,7 +125,7 @@ fn describe(file: &PerfFile, builder: &mut Builder<'_>) -> Result<Formats, Probl
     Ok(formats)
 }
 
-/// Checks that every section lies within the file, because the library trusts all sizes.
+/// Checks that every section lies within the file, because linux-perf-data trusts all sizes.
 fn check(input: &dyn ReadAt) -> Result<(), String> {
     let header = input.bytes(0, HEADER as u64, "the start of a perf.data")?;
     let big_endian = header.starts_with(b"2");
@@ -213,7 +213,7 @@ fn check_features(
     let mut total_size = 0_u64;
     for (feature, entry) in features.iter().zip(table.chunks_exact(16)) {
         let (offset, size) = sections.read(entry, "its features")?;
-        // The library reads each feature into memory.
+        // linux-perf-data reads each feature into memory as a whole.
         total_size += size;
         if total_size > sections.total {
             return Err("damaged: its features overlap".to_owned());
@@ -255,7 +255,7 @@ fn check_descriptions(mut bytes: &[u8], big_endian: bool) -> Option<()> {
     Some(())
 }
 
-/// Takes a 32-bit length from the front.
+/// Takes a 32-bit length from the front of the bytes.
 fn take_length(bytes: &mut &[u8], big_endian: bool) -> Option<u64> {
     number(bytes.split_off(..4)?, big_endian)
 }
@@ -265,7 +265,7 @@ fn skip(bytes: &mut &[u8], size: u64) -> Option<()> {
     bytes.split_off(..usize::try_from(size).ok()?).map(drop)
 }
 
-/// Checks that records follow each other without a gap.
+/// Checks that the records of a section follow each other without a gap.
 fn check_records(input: &dyn ReadAt, from: u64, to: u64, big_endian: bool) -> Result<(), String> {
     let mut at = from;
     let mut block = vec![0; 1 << 18];

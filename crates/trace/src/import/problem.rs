@@ -1,4 +1,4 @@
-//! Problems with a trace.
+//! Why a trace cannot be imported.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use crate::recording::RecordingError;
 /// Why a trace could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The trace is damaged, or not what can be imported.
+    /// The trace is damaged, or is no file that can be imported.
     #[error("{}: {problem}", path.display())]
     Trace {
         /// The file.
         path: PathBuf,
-        /// The problem, the place, and the remedy.
+        /// What is wrong with the trace, where, and what to do.
         problem: String,
     },
     /// The recording cannot be written.
@@ -42,7 +42,7 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    /// The error with the file's name.
+    /// The error of an import, with the name of the trace's file.
     pub(super) fn in_file(self, path: &Path) -> ImportError {
         match self {
             Self::Trace(problem) => ImportError::Trace {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 
 /// A source of bytes without a current position.
 pub trait ReadAt {
-    /// Reads at `offset`; 0 bytes at the end.
+    /// Reads bytes at `offset` into `buffer`, and returns how many; 0 at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Number of bytes.
@@ -61,7 +61,7 @@ impl dyn ReadAt + '_ {
         Ok(filled)
     }
 
-    /// Exactly `size` bytes from `offset` on.
+    /// Reads exactly `size` bytes from `offset` on; fewer are an error.
     pub(super) fn bytes(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, String> {
         let end = offset.checked_add(size);
         let total = self.size().map_err(|error| error.to_string())?;
@@ -77,7 +77,7 @@ impl dyn ReadAt + '_ {
         Ok(bytes)
     }
 
-    /// As a stream from the start.
+    /// The source as a stream of bytes from its start.
     pub(super) fn stream(&self) -> Stream<'_> {
         Stream {
             input: self,

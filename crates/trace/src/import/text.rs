@@ -21,17 +21,17 @@ use super::problem::Problem;
 use super::source::ReadAt;
 use crate::recording::{Block, QueueStep};
 
-/// Lines without any event after which a file counts as something else.
+/// Number of lines without any event after which a file is no trace.
 const LINES_WITHOUT_EVENT: u64 = 10_000;
-/// No event is longer; more is not text.
+/// Longest line in bytes: no event is longer, and a longer line is no text.
 const LONGEST_LINE: usize = 1 << 16;
 
-/// A line with an event.
+/// A line of text that is a trace event, taken to pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line<'a> {
     cpu: u32,
     time: u64,
-    /// Digits of the time behind the point.
+    /// Number of digits of the event's time behind the decimal point.
     digits: usize,
     name: &'a str,
     details: &'a str,
@@ -83,20 +83,20 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The longest event is broken into no more lines than this.
+/// Most pieces into which the longest event's line may be broken.
 const MOST_PIECES: usize = 4;
 
-/// What the lines so far leave open.
+/// What the lines read so far leave open: a broken line, lost events.
 #[derive(Default)]
 struct Lines {
     events: u64,
-    /// Some times have no nanoseconds.
+    /// Whether some times are printed coarser than nanoseconds.
     coarse: bool,
-    /// Lost events, noted before the next event on their CPU.
+    /// Notes about lost events, which count before the next event on their CPU.
     lost: Vec<(u32, Option<u64>)>,
-    /// Start of an event whose line may be broken.
+    /// Start of an event whose line may be broken, held until the rest comes.
     open: Option<OpenLine>,
-    /// The line before was an event, which may go on.
+    /// Whether the line before was an event, which may go on in the next line.
     after_event: bool,
 }
 
@@ -139,7 +139,7 @@ impl Lines {
         });
     }
 
-    /// A line that is no event by itself.
+    /// Handles a line that is no event by itself: joins it to the broken line before, or gives that up.
     fn piece(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
         if let Some(mut open) = self.open.take() {
             let joined = format!("{} {}", open.text, text.trim());
@@ -170,7 +170,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Gives up an incomplete line.
+    /// Gives up a broken line whose rest did not come, and warns.
     fn release(&mut self, builder: &mut Builder<'_>) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -179,7 +179,7 @@ impl Lines {
             unknown(&open.text, open.number, builder);
             return Ok(());
         };
-        // A CPU traces its own idle states.
+        // An idle event without `cpu_id` is about the CPU that traced it: a CPU traces its own idle states.
         let with_cpu = format!("{} cpu_id={}", open.text, line.cpu);
         let whole = parse(&with_cpu).map(|line| (line, DecodedLine::new(&line)));
         let (line, decoded) = whole
@@ -208,9 +208,9 @@ impl Lines {
 /// A decoded line.
 #[derive(Clone, Copy)]
 struct DecodedLine {
-    /// No field is missing.
+    /// Whether no field of the event is missing.
     is_whole: bool,
-    /// The event; `None` if recordings do not need the event, or a field is missing.
+    /// The decoded event; `None` if recordings do not need the event, or a field is missing.
     what: Option<TraceEvent>,
 }
 
@@ -237,7 +237,7 @@ fn may_begin(text: &str) -> bool {
     })
 }
 
-/// Reads a line, of a bounded length.
+/// Reads a line of text, cut at [`LONGEST_LINE`] bytes.
 trait TakeLine {
     fn take_line(self, line: &mut Vec<u8>) -> std::io::Result<usize>;
 }
@@ -315,9 +315,9 @@ fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
     Some((cpu, count.parse().ok()))
 }
 
-/// Takes a line to pieces; `None` if it is no event.
+/// Takes a line of text to pieces; `None` if the line is no trace event.
 fn parse(text: &str) -> Option<Line<'_>> {
-    // The right brackets have a number inside and a time behind; a task's name may have brackets as well.
+    // The CPU's brackets have a number inside and a time behind; a task's name may have brackets as well.
     let mut from = 0;
     while let Some(open) = text[from..].find('[') {
         let open = from + open;
@@ -351,7 +351,7 @@ fn parse(text: &str) -> Option<Line<'_>> {
     None
 }
 
-/// `cpu_idle: state=1`, or with perf's period in front: `1 power:cpu_idle: state=1`.
+/// Splits `cpu_idle: state=1` into name and details, also with perf's period in front: `1 power:cpu_idle: state=1`.
 fn name(text: &str) -> Option<(&str, &str)> {
     let text = match text.split_once(char::is_whitespace) {
         Some((period, rest)) if period.bytes().all(|b| b.is_ascii_digit()) => rest.trim_start(),
@@ -371,7 +371,7 @@ fn name(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && is_plain).then_some((name, details))
 }
 
-/// `2084.021443` in nanoseconds, and the number of decimals. Some locales print a comma.
+/// Parses a time such as `2084.021443` as nanoseconds; also returns the number of decimals. Some locales print a comma.
 fn time(text: &str) -> Option<(u64, usize)> {
     let (seconds, fraction) = text.split_once(['.', ','])?;
     if !is_number(seconds) || !is_number(fraction) || fraction.len() > 9 {
@@ -391,7 +391,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Events that are not printed as `name=value`.
+/// Decodes events that are not printed as `name=value`.
 fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
     match event {
         Event::Switch => switch(details),
@@ -415,7 +415,7 @@ fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
     }
 }
 
-/// trace-cmd: `fio:812 [120] D ==> swapper/2:0 [120]`.
+/// Parses trace-cmd's form of a task switch: `fio:812 [120] D ==> swapper/2:0 [120]`.
 fn switch(details: &str) -> Option<TraceEvent> {
     let (before, after) = details.split_once(" ==> ")?;
     let (previous, _, rest) = switched_task(before)?;
@@ -429,19 +429,19 @@ fn switch(details: &str) -> Option<TraceEvent> {
     })
 }
 
-/// Number and name of `fio:812 [120] D`, and the text behind the bracket.
+/// Splits `fio:812 [120] D` into the task's number, its name, and the text behind the bracket.
 fn switched_task(text: &str) -> Option<(u32, &str, &str)> {
     let (task, rest) = text.rsplit_once(" [")?;
     let (name, number) = task.rsplit_once(':')?;
     Some((number.parse().ok()?, name.trim(), rest))
 }
 
-/// The letter for an uninterruptible sleep.
+/// Whether a task's state is the letter for an uninterruptible sleep.
 fn blocked(state: &str) -> bool {
     state.trim().starts_with('D')
 }
 
-/// trace-cmd: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
+/// Parses trace-cmd's form of a wake-up: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
 fn waking(event: Event, details: &str) -> Option<TraceEvent> {
     let (before, target) = details.rsplit_once("CPU:")?;
     let (name, _) = before.split_once(" [")?;
@@ -453,7 +453,8 @@ fn waking(event: Event, details: &str) -> Option<TraceEvent> {
     })
 }
 
-/// `259,0 R 4096 () 123456 + 8 [fio]`, `259,0 R () 123456 + 8 [0]`, and for bios `259,0 R 123456 + 8 [fio]`.
+/// Parses a block request: `259,0 R 4096 () 123456 + 8 [fio]` or `259,0 R () 123456 + 8 [0]`, and for bios `259,0 R
+/// 123456 + 8 [fio]`.
 fn block(details: &str) -> Option<(Block, bool)> {
     let (device, letters) = device_and_letters(details)?;
     let (before, after) = details.rsplit_once(" + ")?;
@@ -515,7 +516,7 @@ fn hotplug(details: &str) -> Option<TraceEvent> {
     })
 }
 
-/// The number behind `key`.
+/// The number behind the text `key`.
 fn number_after(details: &str, key: &str) -> Option<i64> {
     let (_, rest) = details.split_once(key)?;
     rest.split_whitespace().next()?.parse().ok()
@@ -554,7 +555,7 @@ impl Fields for Details<'_> {
             .map(|n| n as u64)
             .or(text.parse::<u64>());
         if let Ok(number) = decimal
-            // Pointers are hexadecimal without saying so.
+            // Pointers are printed in hexadecimal without a leading `0x`.
             && !matches!(self.names[field], "hrtimer" | "timer")
         {
             return Some(number);
@@ -574,7 +575,7 @@ impl Fields for Details<'_> {
         let Some(value) = self.value(field) else {
             return Function::Other;
         };
-        // Without the kernel's symbols, perf script prints addresses; trace-cmd appends an offset of nothing.
+        // Without the kernel's symbols, perf script prints a function's address; trace-cmd appends the offset `+0x0`.
         let number = value.strip_suffix("/0x0").unwrap_or(value);
         match number
             .strip_prefix("0x")

@@ -7,36 +7,36 @@ use wakepath_units::TickRate;
 
 use super::decode::{Function, TraceEvent};
 
-/// Steps from tick to tick that are enough for the rate, although some may come late.
+/// Number of steps from tick to tick that are enough to know the rate, although some ticks may come late.
 const ENOUGH_STEPS: u32 = 8;
-/// The shortest step counts if it was seen as often.
+/// How often the shortest step must be seen to count as the tick's period.
 const LEAST_STEPS: u32 = 2;
 
-/// Facts known about the tick so far.
+/// What a trace has shown so far of the scheduler's tick.
 #[derive(Debug, Default)]
 pub(super) struct Tick {
-    /// The trace says which functions are the tick's.
+    /// Whether the trace names the functions of timers, so that the tick's are known.
     named: bool,
     handler: Option<u64>,
-    /// Some functions have addresses instead of names.
+    /// Whether some timer functions are addresses instead of names.
     pub(super) any_address: bool,
     cpus: HashMap<u32, Cpu>,
-    /// How often each rate has fitted a step from tick to tick.
+    /// How often each tick rate has fitted a step from tick to tick.
     steps: HashMap<TickRate, u32>,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
-    /// The tick was stopped, and nothing has happened since.
+    /// Whether the CPU's tick was stopped, and nothing has happened since.
     stopping: bool,
     /// The tick's timer that has just expired, and the due time.
     expired: Option<(u64, Option<i64>)>,
-    /// For when the tick was set, unless it was stopped since.
+    /// When the CPU's tick was last set to expire, unless the tick was stopped since.
     due: Option<i64>,
 }
 
 impl Tick {
-    /// Nothing more is to be learnt.
+    /// Whether nothing more about the tick is to be learnt.
     pub(super) fn is_settled(&self) -> bool {
         let steps: u32 = self.steps.values().sum();
         self.knows_handler() && steps >= ENOUGH_STEPS && self.rate().is_some()
@@ -46,7 +46,7 @@ impl Tick {
         self.named || self.handler.is_some()
     }
 
-    /// Ticks per second, from the shortest step, since late ticks make longer steps.
+    /// Ticks per second, from the shortest step between ticks: late ticks make longer steps.
     pub(super) fn rate(&self) -> Option<TickRate> {
         let often = self
             .steps
@@ -55,7 +55,7 @@ impl Tick {
         often.map(|(rate, _)| *rate).max_by_key(|rate| rate.hz())
     }
 
-    /// The event, with the tick's handler named if known.
+    /// The event, with its timer's function named as the tick's handler if that is known.
     pub(super) fn resolve(&self, mut what: TraceEvent) -> TraceEvent {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             &mut what
@@ -67,12 +67,12 @@ impl Tick {
         what
     }
 
-    /// Forgets a CPU with missing events.
+    /// Forgets the tick's state of a CPU with missing events.
     pub(super) fn forget(&mut self, cpu: u32) {
         self.cpus.remove(&cpu);
     }
 
-    /// Learns from an event traced by `cpu`. A CPU's events come in order.
+    /// Learns about the tick from an event traced by `cpu`. A CPU's events come in order.
     pub(super) fn learn(&mut self, cpu: u32, what: TraceEvent) {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             what
@@ -91,7 +91,7 @@ impl Tick {
         if stopping
             && let TraceEvent::TimerStart { function, .. } = what
             && let Function::Address(address) = function
-            // Addresses that are kept secret are all 0.
+            // Kernel addresses that are kept secret are all 0.
             && address != 0
         {
             self.handler.get_or_insert(address);

@@ -13,16 +13,16 @@ const CALENDAR: i64 = 100_000_000_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     cpus: HashMap<u32, Cpu>,
-    /// The CPU on which each timer was started.
+    /// The CPU on which each pending timer was started.
     places: HashMap<u64, u32>,
     /// Offsets from the trace's clock to the timers' clocks, monotonic and calendar, at the last expired timer.
     ahead: [Option<i64>; 2],
     tick_ns: i64,
     /// Due time of some tick on the monotonic clock. All ticks, and the counting of jiffies, keep the same phase.
     some_tick: Option<i64>,
-    /// The trace has high-resolution timer events.
+    /// Whether the trace has high-resolution timer events.
     pub(super) any_timer: bool,
-    /// The trace has events about stopping the tick.
+    /// Whether the trace has events about stopping the tick.
     pub(super) any_tick_stop: bool,
 }
 
@@ -34,7 +34,7 @@ struct Cpu {
     wheel: HashMap<u64, i64>,
     tick: Option<i64>,
     stopped: bool,
-    /// The tick as stopped since the last idle period.
+    /// The CPU's tick as stopped since its last idle period.
     stopped_from: Option<StoppedTick>,
 }
 
@@ -60,12 +60,12 @@ impl Timers {
         timers
     }
 
-    /// The tick rate, as far as it is known now.
+    /// Sets the tick rate, as far as it is known now.
     pub(super) fn set_tick_rate(&mut self, rate: TickRate) {
         self.tick_ns = rate.period().0 as i64;
     }
 
-    /// Notes an event on `cpu`.
+    /// Brings the state of `cpu`'s timers up to date from an event.
     pub(super) fn note_event(&mut self, time: u64, cpu: u32, what: TraceEvent) {
         match what {
             TraceEvent::TimerStart {
@@ -107,7 +107,7 @@ impl Timers {
                     c.stopped_from = Some(StoppedTick { tick: c.tick });
                 }
             }
-            // The tick comes back when a task runs.
+            // A stopped tick is started again when a task runs.
             TraceEvent::Switch { next, .. } if next != 0 => {
                 self.cpus.entry(cpu).or_default().stopped = false;
             }
@@ -115,7 +115,7 @@ impl Timers {
         }
     }
 
-    /// Starts a high-resolution timer.
+    /// Notes that a high-resolution timer is started.
     fn start_timer(&mut self, cpu: u32, timer: u64, expires: i64, function: Function) {
         self.remove(timer);
         let state = self.cpus.entry(cpu).or_default();
@@ -130,7 +130,7 @@ impl Timers {
         }
     }
 
-    /// Starts a timer on the wheel, which is looked at after a number of ticks.
+    /// Notes that a timer is started on the wheel, which runs it after a number of ticks.
     fn start_on_wheel(&mut self, time: i64, cpu: u32, timer: u64, ticks: i64) {
         let last_tick = time.saturating_sub(self.since_tick(time));
         let at = last_tick.saturating_add(ticks.saturating_mul(self.tick_ns));
@@ -138,7 +138,7 @@ impl Timers {
         self.places.insert(timer, cpu);
     }
 
-    /// Time since jiffies were counted last, in ns; 0 if not known.
+    /// Time since the last tick counted jiffies, in ns; 0 if not known.
     fn since_tick(&self, time: i64) -> i64 {
         match (self.ahead[0], self.some_tick) {
             (Some(ahead), Some(tick)) => time
@@ -158,7 +158,7 @@ impl Timers {
         }
     }
 
-    /// The governor's view at `time`, when `cpu` enters an idle state.
+    /// What a governor sees of `cpu`'s timers when the CPU enters an idle state at `time`.
     pub(super) fn at_entry(&mut self, time: u64, cpu: u32) -> TimerInputs {
         let c = self.cpus.entry(cpu).or_default();
         let stopped_now = c.stopped_from.take();
@@ -182,7 +182,7 @@ impl Timers {
         let waiting = c.waiting.values().filter_map(|at| clocks.until(*at)).min();
         let timer = waiting.into_iter().chain(on_wheel).min();
         let tick = c.tick.and_then(|at| clocks.until(at));
-        // A stopped tick's timer waits for the first timer on the wheel.
+        // The timer of a stopped tick expires for the first timer on the wheel.
         let with_stopped = if c.stopped { tick } else { None };
         let sleep = timer.into_iter().chain(with_stopped).min();
         let stopped_tick = stopped_now.and_then(|stopped| stopped.tick);

@@ -12,7 +12,7 @@ const LEVEL_SHIFT: u32 = 3;
 /// Levels with more than 100 ticks per second. Slower ticks have a level less, which only matters after days.
 const LEVELS: u32 = 9;
 
-/// The tick in which the wheel looks at a timer due at `expires` and started at `now`.
+/// The tick in which the timer wheel runs a timer due at `expires` and started at `now`.
 pub(super) fn bucket(expires: u64, now: u64) -> u64 {
     let ahead = expires.wrapping_sub(now);
     if (ahead as i64) < 0 {
@@ -26,7 +26,7 @@ pub(super) fn bucket(expires: u64, now: u64) -> u64 {
         (level, expires)
     });
     let shift = level * LEVEL_SHIFT;
-    // Never early: the next bucket to begin after the timer is due.
+    // A wheel timer never runs early: it is in the next bucket that begins after the timer is due.
     (expires >> shift).saturating_add(1) << shift
 }
 

@@ -1,4 +1,4 @@
-//! Checks for the headers in a Parquet file before the Parquet library reads them.
+//! Checks the headers in a Parquet file before the Parquet library reads them.
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -10,19 +10,19 @@ pub(super) fn damaged(what: &str) -> ParquetError {
     ParquetError::General(format!("damaged: {what}"))
 }
 
-/// Size of a file's end: the table of contents' length, and a mark.
+/// Size in bytes of the end of a Parquet file: length of the table of contents, and a mark.
 pub(super) const FOOTER: usize = 8;
 const MARK: &[u8] = b"PAR1";
 
-/// Mostly enough for the header of a page.
+/// Number of bytes that are mostly enough for the header of a page.
 const HEADER: usize = 1 << 10;
-/// Far larger than the pages of recordings.
+/// Limit on the size of a page in bytes, far above the pages of recordings.
 const LARGEST_PAGE: i64 = 256 << 20;
-/// Where a page's header has its sizes.
+/// Numbers of the fields with sizes in a page's header.
 const UNCOMPRESSED: usize = 2;
 const COMPRESSED: usize = 3;
 
-/// Checks the table of contents at a file's end, if any.
+/// Checks the table of contents at the end of a Parquet file, if the file has one.
 pub(super) fn check_contents(input: &impl ChunkReader) -> Result<(), ParquetError> {
     let Some(end) = input.len().checked_sub(FOOTER as u64) else {
         return Ok(());
@@ -35,13 +35,13 @@ pub(super) fn check_contents(input: &impl ChunkReader) -> Result<(), ParquetErro
     }
 }
 
-/// The table's length according to a footer.
+/// The length of the table of contents in bytes, as a Parquet file's footer gives it.
 pub(super) fn length_of_contents(footer: &[u8]) -> usize {
     let bytes = footer.first_chunk().copied().unwrap_or_default();
     u32::from_le_bytes(bytes) as usize
 }
 
-/// Checks a table of contents.
+/// Checks that a Parquet file's table of contents has a structure that the library can read.
 pub(super) fn check_table(table: &[u8]) -> Result<(), ParquetError> {
     match Packed(table).check_structure() {
         Ok(_) => Ok(()),
@@ -51,7 +51,7 @@ pub(super) fn check_table(table: &[u8]) -> Result<(), ParquetError> {
     }
 }
 
-/// Looks through the headers of a column's pages; the column is within the file.
+/// Checks the headers of a column's pages; the column must lie within the file.
 pub(super) fn check_pages(
     input: &impl ChunkReader,
     column: &ColumnChunkMetaData,

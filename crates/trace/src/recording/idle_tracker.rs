@@ -8,10 +8,10 @@ use super::{Before, IdleInputs, IdlePeriod};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdleTracker {
     call: Option<GovernorCall>,
-    /// Time and state of the entry.
+    /// Time and state of the CPU's idle entry, while the CPU is idle.
     entered: Option<(u64, u8)>,
     ran_task: bool,
-    /// The CPU was idle before, so that the absence of tasks has a meaning.
+    /// Whether the CPU was idle before, so that the absence of tasks since then means something.
     has_history: bool,
 }
 
@@ -23,17 +23,17 @@ struct GovernorCall {
     stop_tick: Option<bool>,
 }
 
-/// Why an exit ends no idle period.
+/// Why an idle exit ends no idle period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnpairedExit {
-    /// No entry was seen.
+    /// The idle entry that belongs to the exit was not seen.
     NoEntry,
-    /// The exit is earlier than the entry, because the clock went back.
+    /// The idle exit is earlier than the entry, because the clock went back.
     Backwards,
 }
 
 impl IdleTracker {
-    /// Notes the governor's inputs and decision about the tick.
+    /// Notes that the governor was asked: its inputs, and its decision about the tick.
     pub fn ask_governor(&mut self, time: Nanoseconds, inputs: IdleInputs, stop_tick: Option<bool>) {
         self.call = Some(GovernorCall {
             time: time.0,
@@ -47,7 +47,7 @@ impl IdleTracker {
         self.call.is_some()
     }
 
-    /// Notes that a task ran.
+    /// Notes that a task ran since the last idle period.
     pub fn run_task(&mut self) {
         self.ran_task = true;
     }
@@ -57,17 +57,17 @@ impl IdleTracker {
         self.entered.is_some()
     }
 
-    /// Enters an idle state.
+    /// Notes that the CPU enters an idle state.
     pub fn enter(&mut self, time: Nanoseconds, state: u8) {
         self.entered = Some((time.0, state));
     }
 
-    /// Leaves the idle state. Returns the idle period, unless the entry is missing.
+    /// Ends the CPU's idle period at `time`, and returns it, unless the entry is missing.
     pub fn exit(&mut self, time: Nanoseconds) -> Option<IdlePeriod> {
         self.pair_exit(time).ok()
     }
 
-    /// Leaves the idle state. Returns the idle period, or why there is none.
+    /// Ends the CPU's idle period at `time`, and returns it, or why there is none.
     pub(super) fn pair_exit(&mut self, time: Nanoseconds) -> Result<IdlePeriod, UnpairedExit> {
         let before = self.before();
         let call = self.call.take();
@@ -96,7 +96,7 @@ impl IdleTracker {
         })
     }
 
-    /// The CPU's activity since the last idle period; starts anew for the next.
+    /// The CPU's activity since its last idle period; the record starts anew for the next period.
     fn before(&mut self) -> Before {
         let had_history = std::mem::replace(&mut self.has_history, true);
         match (std::mem::take(&mut self.ran_task), had_history) {
@@ -108,7 +108,7 @@ impl IdleTracker {
 }
 
 impl GovernorCall {
-    /// The inputs, with the time from the call to the entry.
+    /// The governor's inputs, with the time from the call to the idle entry.
     fn inputs_at(self, entered: u64) -> IdleInputs {
         let lead = entered.checked_sub(self.time);
         IdleInputs {

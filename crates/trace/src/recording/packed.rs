@@ -2,25 +2,25 @@
 //! minutes, if bytes announce impossible sizes. The formats are Parquet's ("Encodings") and Thrift's ("compact
 //! protocol").
 
-/// The rest of a page, or of a description.
+/// The bytes still to be checked, of a page or of a description.
 pub(super) struct Packed<'a>(pub(super) &'a [u8]);
 
-/// Reasons to stop reading.
+/// Why the check of packed bytes stops.
 #[derive(Debug)]
 pub(super) enum Stop {
     End,
-    /// A number with more than 64 bits.
+    /// A packed number has more than 64 bits.
     TooLong,
-    /// Not as many values as the page has.
+    /// The page has fewer values than it announces.
     Count,
-    /// A structure without use in Parquet descriptions.
+    /// A structure that Parquet descriptions have no use for.
     Strange,
 }
 
 type Step<T> = Result<T, Stop>;
 
 impl<'a> Packed<'a> {
-    /// Steps over the DELTA_BINARY_PACKED form of so many values.
+    /// Skips `expected` values in DELTA_BINARY_PACKED form, and checks their announced sizes.
     pub(super) fn check_deltas(mut self, expected: u32) -> Step<()> {
         let block = self.number()?;
         let parts = self.number()?;
@@ -46,7 +46,7 @@ impl<'a> Packed<'a> {
         Ok(())
     }
 
-    /// Steps over the RLE_DICTIONARY form of so many values.
+    /// Skips `left` values in RLE_DICTIONARY form, and checks their announced sizes.
     pub(super) fn check_runs(mut self, mut left: u32) -> Step<()> {
         let bits = u64::from(self.take(1)?[0]);
         while left > 0 {
@@ -70,7 +70,7 @@ impl<'a> Packed<'a> {
         self.0.split_off(..size).ok_or(Stop::End)
     }
 
-    /// Seven bits per byte, the lowest first; a byte without its highest bit is the last.
+    /// Takes a variable-length number: seven bits per byte, the lowest first; the last byte lacks the highest bit.
     fn number(&mut self) -> Step<u64> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
@@ -83,7 +83,7 @@ impl<'a> Packed<'a> {
         Err(Stop::TooLong)
     }
 
-    /// Steps over a structure. Returns the whole numbers among the first few fields, by field number.
+    /// Skips a Thrift structure. Returns the whole numbers among its first few fields, by field number.
     pub(super) fn check_structure(&mut self) -> Step<[Option<i64>; FIELDS]> {
         self.structure(DEEPEST)
     }
@@ -107,11 +107,11 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// Steps over a value of a type; returns numbers.
+    /// Skips a Thrift value of a type; returns it if it is a number.
     fn value(&mut self, kind: u8, depth: usize) -> Step<Option<i64>> {
         let depth = depth.checked_sub(1).ok_or(Stop::Strange)?;
         match kind {
-            // A field's header holds booleans.
+            // A Thrift field's header holds the value of a boolean.
             1 | 2 => {}
             3 => drop(self.take(1)?),
             4..=6 => return Ok(Some(signed(self.number()?))),
@@ -127,7 +127,7 @@ impl<'a> Packed<'a> {
                     count => u64::from(count),
                 };
                 let element = header & 0xf;
-                // Each element takes at least a byte, since lists of booleans do not occur.
+                // Each element of a list takes at least a byte, since lists of booleans do not occur.
                 if count > self.0.len() as u64 || element < 3 && count > 0 {
                     return Err(Stop::Strange);
                 }
@@ -142,12 +142,12 @@ impl<'a> Packed<'a> {
     }
 }
 
-/// Fields whose numbers are returned, from 0 on.
+/// Number of fields, from 0 on, whose numbers are returned.
 const FIELDS: usize = 4;
-/// More levels than any description has.
+/// Limit on nested structures, beyond any description.
 const DEEPEST: usize = 32;
 
-/// Zigzag: the lowest bit is the sign.
+/// Decodes a zigzag number, whose lowest bit is the sign.
 fn signed(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }

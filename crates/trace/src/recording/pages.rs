@@ -60,7 +60,7 @@ impl ChunkReader for Column {
     }
 }
 
-/// Pages of a column within the file, with a known number of rows.
+/// Opens the pages of a column within the file, with a known number of rows; each page is checked as it is read.
 pub(super) fn pages<R: ChunkReader + 'static>(
     input: &Arc<R>,
     column: &ColumnChunkMetaData,
@@ -70,7 +70,7 @@ pub(super) fn pages<R: ChunkReader + 'static>(
     if length > AT_ONCE {
         return checked(input.clone(), column, rows);
     }
-    // A single read instead of two for each page.
+    // The column is read at once, instead of twice for each page.
     let bytes = input.get_bytes(start, length as usize)?;
     checked(Arc::new(Column { start, bytes }), column, rows)
 }
@@ -85,7 +85,7 @@ fn checked<R: ChunkReader + 'static>(
     Ok(Checked::new(Box::new(pages)))
 }
 
-/// Hands out the pages that can be decoded; an error for any other.
+/// Hands out a column's pages that can be decoded; an error for any other.
 pub(super) struct Checked {
     pages: Box<dyn PageReader>,
     dictionary: bool,
@@ -128,7 +128,7 @@ impl Checked {
         match numbers {
             Err(Stop::TooLong) => Err(damaged("a page has a number of more than 64 bits")),
             Err(Stop::Count) => Err(damaged("a page has not as many values as it says")),
-            // The library reports pages that are too short.
+            // The Parquet library itself reports pages that are too short.
             Ok(()) | Err(Stop::End | Stop::Strange) => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Reading a recording, a batch of rows at a time.
+//! Reads a recording, a batch of rows at a time.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use super::{Event, Metadata, SCHEMA};
 
 /// Longest table of contents beside an unfinished recording, in bytes.
 const MAX_TAIL: u64 = 256 << 20;
-/// Rows in a batch: what fits the processor's caches.
+/// Number of rows in a batch: as many as fit the processor's caches.
 const BATCH: usize = 4096;
 
 /// Reads a recording, finished or not.
@@ -43,12 +43,12 @@ struct Group {
     short: Vec<ColumnReaderImpl<Int32Type>>,
 }
 
-/// A fast reader of recordings, which takes idle periods as stored.
+/// What visits a recording's events fast: it takes idle periods as they are stored.
 pub trait Visitor {
     /// The visitor's error.
     type Error: From<RecordingError>;
 
-    /// Takes a CPU's idle period, and the end time.
+    /// Takes an idle period of a CPU, with the period's end time.
     fn idle(
         &mut self,
         end: Nanoseconds,
@@ -198,8 +198,8 @@ impl<R: ChunkReader + 'static> Reader<R> {
         self.parquet.file_metadata().num_rows().max(0) as u64
     }
 
-    /// Start and end: the first and last event, or the source's own span if longer. Rewinds to the first event. `None`:
-    /// no events.
+    /// Start and end of the recording in time: the first and last event, or the source's own span if longer. Rewinds to
+    /// the first event. `None`: no events.
     ///
     /// # Errors
     /// A file from another writer lacks the time range, and its times cannot be read.
@@ -216,7 +216,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok((first <= last).then_some((Nanoseconds(extent.0), Nanoseconds(extent.1))))
     }
 
-    /// The time range by reading all events.
+    /// The time range of the recording, found by reading all events.
     pub(super) fn extent_as_read(&mut self) -> Result<(i64, i64), RecordingError> {
         self.rewind();
         let (mut first, mut last) = (i64::MAX, i64::MIN);
@@ -230,7 +230,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok((first, last))
     }
 
-    /// The time range according to the table of contents.
+    /// The time range of the recording according to the table of contents.
     pub(super) fn extent_as_written(&self) -> Option<(i64, i64)> {
         let mut extent = (i64::MAX, i64::MIN);
         for group in self.parquet.row_groups() {
@@ -250,7 +250,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         self.columns.clear();
     }
 
-    /// The next events, or `None` after the last ones.
+    /// Reads the next batch of events; `None` after the last one.
     pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, RecordingError> {
         let error = RecordingError::parquet(&self.path);
         let rows = loop {
@@ -326,7 +326,7 @@ impl Group {
         for (reader, values) in self.short.iter_mut().zip(&mut columns.short) {
             fill(reader, values, rows)?;
         }
-        // Columns that the file's version does not have.
+        // Columns that the file's version does not have are filled with 0.
         for values in columns.long.iter_mut().skip(self.long.len()) {
             values.resize(rows, 0);
         }
@@ -368,7 +368,7 @@ fn tail_cut_off() -> ParquetError {
     ParquetError::General("the file beside it, .tail, is cut off".to_owned())
 }
 
-/// The table of contents beside an unfinished file.
+/// Reads the table of contents beside an unfinished file.
 fn table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
     let end = tail.len().checked_sub(FOOTER).ok_or_else(tail_cut_off)?;
     let length = length_of_contents(&tail[end..]);

@@ -1,4 +1,4 @@
-//! Events as rows of numbers, and back.
+//! Encodes events as rows of numbers, and decodes them.
 //!
 //! Every event is a row with all columns. Columns without a meaning for the kind are 0, which takes next to no room in
 //! the file.
@@ -10,7 +10,7 @@ use super::event::{
     TimerKind,
 };
 
-/// 64-bit columns, in file order.
+/// Names of the 64-bit columns of a recording, in file order.
 pub(super) const LONG: [&str; 8] = [
     "time_ns",
     "duration_ns",
@@ -21,7 +21,7 @@ pub(super) const LONG: [&str; 8] = [
     "count",
     "other_sector",
 ];
-/// 32-bit columns; they follow the 64-bit columns in the file.
+/// Names of the 32-bit columns of a recording, which follow the 64-bit columns in the file.
 pub(super) const SHORT: [&str; 13] = [
     "cpu",
     "kind",
@@ -94,14 +94,14 @@ const DELTA_KNOWN: i32 = 1 << 2;
 const LATENCY_KNOWN: i32 = 1 << 3;
 const IOWAITERS_KNOWN: i32 = 1 << 4;
 const LEAD_KNOWN: i32 = 1 << 5;
-/// The flags below have a "known" bit at this position, and the value in the next bit.
+/// Each flag below has a "known" bit at this position, and its value in the next bit.
 const TICK_STOPPED: u32 = 6;
 const STOP_TICK: u32 = 8;
 const GOT_TICK: u32 = 10;
 const POLL_LIMIT_HIT: u32 = 12;
 const IN_LOOP: i32 = 1 << 14;
 const RAN_TASK: i32 = 1 << 15;
-/// An idle period has no flags above these.
+/// Number of flag bits of an idle period.
 const FLAG_BITS: u32 = 16;
 const WRITE: i32 = 1;
 const BACKGROUND: i32 = 1 << 1;
@@ -109,7 +109,7 @@ const SUBMITTER_KNOWN: i32 = 1 << 2;
 const IOWAIT: u32 = 0;
 const ONLINE: i32 = 1;
 
-/// Columns of a batch of events.
+/// The columns of a batch of events, one value per event each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     pub(super) long: [Vec<i64>; LONG.len()],
@@ -130,7 +130,7 @@ fn flagged(flags: i32, bit: u32) -> Option<bool> {
     (flags & 1 << bit != 0).then_some(flags & 2 << bit != 0)
 }
 
-/// A time as a signed number in the file, at most 292 years.
+/// A time as a signed number for the file; times beyond 292 years are cut.
 fn signed(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
@@ -327,7 +327,7 @@ impl Columns {
         })
     }
 
-    /// The idle periods among the first `rows` rows, for a look at one after the other.
+    /// The columns of idle periods among the first `rows` rows.
     #[inline]
     pub(super) fn idle(&self, rows: usize) -> IdleColumns<'_> {
         let long = |column: usize| &self.long[column][..rows];
@@ -424,26 +424,26 @@ impl IdleColumns<'_> {
         self.kind[i] == IDLE
     }
 
-    /// Whether all rows have possible numbers for idle periods, whatever their kind. A check over whole columns is
-    /// faster than a check per row.
+    /// Whether the numbers of all rows could be those of an idle period, whatever the row's kind. A check over whole
+    /// columns is faster than a check per row.
     pub(super) fn are_possible(&self) -> bool {
         let states = self.state.iter().fold(0, |all, state| all | state);
         all_bits(self.time) | all_bits(self.duration) >= 0 && u8::try_from(states).is_ok()
     }
 
-    /// Whether row `i` has possible numbers for an idle period.
+    /// Whether the numbers of row `i` could be those of an idle period.
     #[inline(always)]
     pub(super) fn is_possible(&self, i: usize) -> bool {
         self.time[i] >= 0 && self.duration[i] >= 0 && u8::try_from(self.state[i]).is_ok()
     }
 
-    /// End time and CPU of the idle period.
+    /// End time and CPU of the idle period in row `i`.
     #[inline(always)]
     pub(super) fn place(&self, i: usize) -> (Nanoseconds, u32) {
         (Nanoseconds(self.time[i] as u64), self.cpu[i] as u32)
     }
 
-    /// The idle period itself.
+    /// The idle period in row `i`.
     #[inline(always)]
     pub(super) fn period(&self, i: usize) -> PackedIdlePeriod {
         PackedIdlePeriod {
@@ -459,12 +459,12 @@ impl IdleColumns<'_> {
     }
 }
 
-/// The bits set in any value.
+/// All bits that are set in any value of the column.
 fn all_bits(column: &[i64]) -> i64 {
     column.iter().fold(0, |all, value| all | value)
 }
 
-/// An idle period as stored: an [`IdlePeriod`] with all flags in a word, which is faster to pass on.
+/// An idle period as stored: an [`IdlePeriod`] with all flags in a word, which is faster to pass around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackedIdlePeriod {
     duration: u64,
@@ -489,13 +489,13 @@ impl PackedIdlePeriod {
         self.state
     }
 
-    /// See [`IdlePeriod::duration`], in ns.
+    /// Length of the idle period in ns, see [`IdlePeriod::duration`].
     #[inline]
     pub fn duration(&self) -> u64 {
         self.duration
     }
 
-    /// See [`IdleInputs::sleep_length`].
+    /// Time to the next timer in ns, see [`IdleInputs::sleep_length`].
     #[inline]
     pub fn sleep_length(&self) -> Option<i64> {
         self.known(SLEEP_KNOWN, self.sleep)
@@ -507,19 +507,19 @@ impl PackedIdlePeriod {
         self.flags & SLEEP_INFERRED != 0
     }
 
-    /// See [`IdleInputs::delta_tick`].
+    /// Time to the next timer or tick in ns, see [`IdleInputs::delta_tick`].
     #[inline]
     pub fn delta_tick(&self) -> Option<i64> {
         self.known(DELTA_KNOWN, self.delta)
     }
 
-    /// See [`IdleInputs::tick_stopped`].
+    /// Whether the tick was stopped already, see [`IdleInputs::tick_stopped`].
     #[inline]
     pub fn tick_stopped(&self) -> Option<bool> {
         flagged(self.flags, TICK_STOPPED)
     }
 
-    /// See [`IdleInputs::latency_request`].
+    /// Longest tolerated exit latency in ns, see [`IdleInputs::latency_request`].
     #[inline]
     pub fn latency_request(&self) -> Option<i64> {
         self.known(LATENCY_KNOWN, self.latency)
@@ -531,7 +531,7 @@ impl PackedIdlePeriod {
         self.known(IOWAITERS_KNOWN, self.iowaiters as u32)
     }
 
-    /// See [`IdleInputs::select_lead`].
+    /// How long before the entry the governor was asked, in ns, see [`IdleInputs::select_lead`].
     #[inline]
     pub fn select_lead(&self) -> Option<u32> {
         self.known(LEAD_KNOWN, self.lead as u32)
@@ -547,26 +547,26 @@ impl PackedIdlePeriod {
         }
     }
 
-    /// See [`IdlePeriod::stop_tick`].
+    /// Whether the governor asked for the tick to be stopped, see [`IdlePeriod::stop_tick`].
     #[inline]
     pub fn stop_tick(&self) -> Option<bool> {
         flagged(self.flags, STOP_TICK)
     }
 
-    /// See [`IdlePeriod::got_tick`].
+    /// Whether the tick woke the CPU, see [`IdlePeriod::got_tick`].
     #[inline]
     pub fn got_tick(&self) -> Option<bool> {
         flagged(self.flags, GOT_TICK)
     }
 
-    /// See [`IdlePeriod::poll_limit_hit`].
+    /// Whether polling ended at its time limit, see [`IdlePeriod::poll_limit_hit`].
     #[inline]
     pub fn poll_limit_hit(&self) -> Option<bool> {
         flagged(self.flags, POLL_LIMIT_HIT)
     }
 }
 
-/// Counts for each combination of idle period flags, which is faster than counting each flag.
+/// Counts idle periods by combination of flags, which is faster than counting each flag.
 #[derive(Clone, Debug)]
 pub struct FlagCounts(Box<[u64]>);
 
@@ -577,7 +577,7 @@ impl Default for FlagCounts {
 }
 
 impl FlagCounts {
-    /// Adds the flags of an idle period.
+    /// Counts an idle period under its combination of flags.
     #[inline]
     pub fn add(&mut self, period: &PackedIdlePeriod) {
         self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;

@@ -1,4 +1,4 @@
-//! Writing a recording so that a killed writer leaves a readable file.
+//! Writes a recording such that a killed writer leaves a readable file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
@@ -19,15 +19,15 @@ use super::error::{METADATA_KEY, RecordingError, tail_path};
 use super::rows::{Columns, LONG, SECTOR, SHORT};
 use super::{Event, Metadata};
 
-/// Most rows in a row group, which bounds the memory of writer and reader.
+/// Limit on the rows in a row group, which bounds the memory of writer and reader.
 const ROW_GROUP: usize = 1 << 18;
 
-/// Treatment of an existing file.
+/// What is done if the recording's file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Keep the file and fail.
+    /// The existing file is kept, and the recording fails.
     No,
-    /// Replace the file (`--force`).
+    /// The existing file is replaced (`--force`).
     Yes,
 }
 
@@ -68,7 +68,7 @@ fn column_type(name: &str, kind: PhysicalType) -> Result<TypePtr, ParquetError> 
     Ok(Arc::new(column.build()?))
 }
 
-/// Columns of a few bits per row at most.
+/// Names of columns with at most a few bits per row.
 const SMALL: [&str; 8] = [
     "latency_request_ns",
     "count",
@@ -80,8 +80,9 @@ const SMALL: [&str; 8] = [
     "from_device",
 ];
 
-/// Times are stored as differences between rows, uncompressed: compression gains little, and takes more than half the
-/// reading time. Sectors and constant columns repeat, and are compressed. Tiny columns are not.
+/// Encodings of the columns. Times are stored as differences between rows, uncompressed: compression gains little, and
+/// takes more than half the reading time. Sectors and constant columns repeat, and are compressed. Tiny columns are
+/// not.
 fn properties() -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -104,7 +105,7 @@ fn properties() -> Result<WriterProperties, ParquetError> {
 }
 
 impl Writer {
-    /// Creates the file `path`.
+    /// Creates a recording in the file `path`.
     ///
     /// # Errors
     /// The file exists and must be kept, or cannot be created.

@@ -1,12 +1,12 @@
-//! Numbers, strings and blocks one after the other.
+//! Reads numbers, strings and blocks one after the other from a `trace.dat`.
 
 use crate::import::ReadAt;
 use crate::import::formats::number;
 
-/// Nothing of a file's description is longer: formats have some kB, symbols some MB.
+/// Longest block in bytes: event formats have some kB, symbols some MB.
 const LONGEST: u64 = 256 << 20;
 
-/// A place in the file, or in a decompressed part.
+/// A reading position in a `trace.dat`, or in a decompressed part.
 pub(super) struct Cursor<'a> {
     input: &'a dyn ReadAt,
     pub(super) offset: u64,
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
         self.number(8, what)
     }
 
-    /// Text up to a zero byte.
+    /// Takes text up to a zero byte.
     pub(super) fn text(&mut self, what: &str) -> Result<String, String> {
         let mut text = Vec::new();
         loop {
@@ -69,13 +69,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A block behind an 8-byte size.
+    /// Takes a block of bytes behind its 8-byte size.
     pub(super) fn block(&mut self, what: &str) -> Result<Vec<u8>, String> {
         let size = self.u64(what)?;
         self.bytes(size, what)
     }
 
-    /// The text must come next.
+    /// Takes bytes that must be `expected`; others are an error.
     pub(super) fn expect(&mut self, expected: &[u8], what: &str) -> Result<(), String> {
         let at = self.offset;
         let found = self.bytes(expected.len() as u64, what)?;

@@ -9,7 +9,7 @@ use super::unpack::unpack;
 use crate::import::ReadAt;
 use crate::import::formats::{Formats, number};
 
-/// First bytes in the file.
+/// First bytes of a `trace.dat`.
 pub(in crate::import) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// A file's description.
@@ -18,13 +18,13 @@ pub(super) struct Header {
     pub(super) formats: Formats,
     pub(super) compressed: bool,
     pub(super) page_size: u32,
-    /// Size of the kernel's `long` in bytes.
+    /// Size of the traced kernel's `long` in bytes.
     pub(super) long_size: usize,
     pub(super) clock: Option<String>,
     pub(super) uname: Option<String>,
     /// Multiplier, shift and offset from time stamps to nanoseconds.
     pub(super) tsc: Option<(u32, u32, u64)>,
-    /// What is to be added to the time stamps.
+    /// Nanoseconds to be added to each time stamp, after conversion.
     pub(super) offset: i64,
     pub(super) cpu_count: u32,
     pub(super) overruns: u64,
@@ -32,7 +32,7 @@ pub(super) struct Header {
     pub(super) cpus: Vec<CpuData>,
 }
 
-/// Where the events of a CPU are.
+/// Where the events of a CPU are in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuData {
     pub(super) cpu: u32,
@@ -54,7 +54,7 @@ const OPTION_EVENTS: u16 = 18;
 const OPTION_SYMBOLS: u16 = 19;
 const OPTION_BUFFER_TEXT: u16 = 22;
 
-/// Most sections with options; a file with more goes round in circles.
+/// Limit on sections with options: a file with more has links that go round in circles.
 const MAX_SECTIONS: usize = 1000;
 
 const LATENCY: &str = "made by a latency tracer, as text; record events: trace-cmd record -e \
@@ -96,7 +96,7 @@ pub(super) fn formats(input: &dyn ReadAt) -> Result<Formats, String> {
     Ok(header.formats)
 }
 
-/// What all versions begin with, and the version.
+/// Reads what all versions begin with. Returns the header so far, the position behind it, and the version.
 fn start(input: &dyn ReadAt) -> Result<(Header, Cursor<'_>, String), String> {
     let mut at = Cursor::new(input, 0, false);
     at.expect(MAGIC, "the start of a trace.dat")?;
@@ -200,7 +200,7 @@ impl Header {
         Err("damaged: its options refer to each other without end".to_owned())
     }
 
-    /// Reads an options section; returns where the next one is.
+    /// Reads an options section; returns the offset of the next one.
     fn options(&mut self, input: &dyn ReadAt, offset: u64) -> Result<u64, String> {
         let section = self.section(input, offset, 0, "the options")?;
         let data = section.as_slice();
@@ -253,7 +253,7 @@ impl Header {
         self.section(input, place, expected, what)
     }
 
-    /// Content of a section in version 7.
+    /// Reads the content of a section in version 7, decompressed.
     fn section(
         &self,
         input: &dyn ReadAt,
@@ -320,7 +320,7 @@ impl Header {
         Ok(())
     }
 
-    /// The option in version 7 with the place of the events.
+    /// Notes the place of a CPU's events from an option of version 7.
     fn buffer(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
         at.u64("where the events are")?;
         let name = at.text("a buffer's name")?;
@@ -380,7 +380,7 @@ impl Header {
         Ok(())
     }
 
-    /// A time stamp as nanoseconds.
+    /// Converts a time stamp of the trace to nanoseconds.
     pub(super) fn nanoseconds(&self, stamp: u64) -> u64 {
         let time = match self.tsc {
             None => stamp,
@@ -393,13 +393,13 @@ impl Header {
     }
 }
 
-/// An option's text, up to a zero byte.
+/// The text of an option, up to a zero byte.
 fn option_text(data: &[u8]) -> String {
     let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).trim().to_owned()
 }
 
-/// A number in an option's bytes.
+/// A number at a place in an option's bytes.
 fn number_at(data: &[u8], place: Range<usize>, big_endian: bool) -> Option<u64> {
     number(data.get(place)?, big_endian)
 }

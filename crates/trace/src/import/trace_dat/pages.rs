@@ -11,20 +11,20 @@ const MISSED: u64 = 1 << 31;
 const MISSED_COUNTED: u64 = 1 << 30;
 const USED: u64 = (1 << 27) - 1;
 
-/// Types in an event's first five bits; up to 28 the bits are a length in words.
+/// Types of a ring buffer's event, in its first five bits; up to 28 these bits are a length in words.
 const LENGTH_FOLLOWS: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// Bits of the time since the last event.
+/// Number of bits of an event for the time since the event before.
 const TIME_BITS: u32 = 27;
-/// An absolute time stamp has the lower 59 bits.
+/// An absolute time stamp has the lower 59 bits of the time.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// The next item on a CPU.
+/// The next item in a CPU's ring buffer: an event, or a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
-    /// Events before this time are missing.
+    /// Some of the CPU's events before this time are missing.
     Lost { time: u64, count: Option<u64> },
     /// An event, in the current page from `start` to `end`.
     Event { time: u64, start: usize, end: usize },
@@ -43,25 +43,25 @@ pub(super) struct CpuEvents<'a> {
     pub(super) cpu: u32,
     input: &'a dyn ReadAt,
     header: &'a Header,
-    /// Offset of the rest in the file.
+    /// Offset in the file of the CPU's pages that are still to be read.
     offset: u64,
     end: u64,
-    /// Compressed files: number of chunks left.
+    /// Number of compressed chunks left, in a compressed file.
     chunks: u32,
-    /// Whole pages, read or decompressed last.
+    /// The whole pages that were read or decompressed last.
     block: Vec<u8>,
     /// Offset of the current page in the block.
     page: usize,
-    /// Offset of the next event in the block.
+    /// Offset of the next event in the block of pages.
     position: usize,
-    /// End of the page's events in the block.
+    /// End of the current page's events in the block.
     page_end: usize,
-    /// Time stamp of the last event.
+    /// Time stamp of the last event taken.
     stamp: u64,
     lost: Option<MissedEvents>,
 }
 
-/// Events before a page are missing: how many, if the page says so.
+/// How many of the CPU's events before the current page are missing, if the page says so.
 #[derive(Clone, Copy, Debug)]
 struct MissedEvents(Option<u64>);
 
@@ -100,7 +100,7 @@ impl<'a> CpuEvents<'a> {
         Ok(events)
     }
 
-    /// The next item, or `None` after the last one.
+    /// Takes the next event or loss; `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<Item>, String> {
         loop {
             while self.position >= self.page_end {
@@ -195,7 +195,7 @@ impl<'a> CpuEvents<'a> {
         )
     }
 
-    /// Goes to the next page; `false` after the last one.
+    /// Goes to the CPU's next page; `false` after the last one.
     fn next_page(&mut self) -> Result<bool, String> {
         let size = self.header.page_size as usize;
         self.page += size;
@@ -239,7 +239,7 @@ impl<'a> CpuEvents<'a> {
             .ok_or_else(|| "cut off in a chunk of events".to_owned())
     }
 
-    /// Reads some pages, or unpacks a chunk.
+    /// Reads the next pages into memory, or unpacks the next chunk; `false` after the last one.
     fn next_block(&mut self) -> Result<bool, String> {
         if self.header.compressed {
             if self.chunks == 0 {

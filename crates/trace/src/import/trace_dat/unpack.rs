@@ -1,6 +1,6 @@
-//! Decompression of parts in a file.
+//! Decompression of the chunks in a `trace.dat`.
 
-/// Largest size after unpacking: trace-cmd packs about 10 pages at a time.
+/// Largest size of a chunk after unpacking: trace-cmd packs about 10 pages at a time.
 const LARGEST_CHUNK: u32 = 64 << 20;
 
 /// Unpacks zstd data that must have `size` bytes.
