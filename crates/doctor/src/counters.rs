@@ -3,12 +3,12 @@
 use wakepath_system::System;
 use wakepath_system::counters::StateCount;
 
-/// An idle state with what the kernel counted, over all CPUs.
+/// An idle state with the kernel's counters, summed over all CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     /// The first CPU's state, with counters summed over all CPUs.
     pub(crate) sum: StateCount,
-    /// It is switched off on every CPU.
+    /// Whether the idle state is switched off on every CPU.
     pub(crate) off_everywhere: bool,
 }
 
@@ -54,17 +54,17 @@ pub(crate) fn mean_read(system: &System) -> Option<(String, f64)> {
         .map(|(disk, reads, ms)| (disk, ms as f64 * 1e3 / reads as f64))
 }
 
-/// Reads of a drive, and their total time in ms.
+/// Reads the number of reads of a drive, and their total time in ms.
 fn read_counts(system: &System, disk: &str) -> Option<(u64, u64)> {
     let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
     let mut fields = text
         .split_whitespace()
         .map(|field| field.parse::<u64>().unwrap_or(0));
-    // `Documentation/block/stat.rst`: requests first, milliseconds fourth.
+    // Fields in `Documentation/block/stat.rst`: read requests first, their milliseconds fourth.
     Some((fields.next()?, fields.nth(2)?))
 }
 
-/// Seconds since the start of the machine.
+/// Reads how many seconds the machine has been up.
 pub(crate) fn uptime(system: &System) -> Option<f64> {
     let text = system.root().optional("proc/uptime")?;
     text.split_whitespace().next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Drives: APST off, changed, or quirked.
+//! Findings about drives: APST off, changed, or quirked.
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
@@ -17,7 +17,7 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
     for name in case.system.drives() {
         let root = case.system.root();
         let Ok(drive) = nvme::identify(root, &name) else {
-            // The notes on the machine say why.
+            // The notes about the machine say why such a drive is left out.
             case.notes.push(format!(
                 "the APST table of {name} is not looked at, since it cannot be identified"
             ));
@@ -96,7 +96,7 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
         .collect()
 }
 
-/// The word of the kernel's command line that adds a quirk to a drive, or with `^` takes it away (Linux 7.0).
+/// The word on the kernel's command line that adds a quirk to a drive, or with `^` takes it away (Linux 7.0).
 fn command_line(pci: PciId, mark: &str, kind: QuirkKind) -> String {
     let (vendor, device) = (pci.vendor, pci.device);
     format!(
@@ -150,7 +150,7 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
     Some(finding.applies(case, set))
 }
 
-/// A drive that never goes to sleep by itself.
+/// Finds a drive whose APST table is empty, so that it never goes to sleep by itself.
 fn empty_table(
     case: &mut Case<'_>,
     name: &str,
@@ -168,7 +168,7 @@ fn empty_table(
         ),
     )
     .evidence(why_empty(planned, settings));
-    // With the settings of the kernel's own defaults there may be states to use.
+    // With the kernel's default settings there may be power states to use.
     let wanted = ApstSettings {
         quirks: settings.quirks,
         ..ApstSettings::default()
@@ -190,7 +190,7 @@ fn empty_table(
     Some(finding)
 }
 
-/// An autonomous transition; a time of 0 means none.
+/// An autonomous transition in words; a time of 0 means none.
 fn transition_in_words(target: u8, ms: u32) -> String {
     match ms {
         0 => "never".to_owned(),
@@ -198,19 +198,19 @@ fn transition_in_words(target: u8, ms: u32) -> String {
     }
 }
 
-/// A wait that is longer than a picture of a display with 60 Hz stays is seen.
+/// A wake-up that takes longer than a picture on a display with 60 Hz is seen.
 const SEEN_US: u64 = 16_700;
 /// Latency tolerances in ms that are easily remembered, the longest first.
 const TOLERANCES_MS: [u64; 11] = [1000, 500, 250, 100, 50, 25, 15, 10, 5, 2, 1];
 
-/// A state that a drive falls into by itself.
+/// A power state that a drive falls into by itself.
 struct Asleep {
     state: u8,
     after_ms: u64,
     exit_us: u64,
 }
 
-/// The states that a drive falls into one after the other, with the time since the last request.
+/// The power states that a drive falls into one after the other, with the idle time until each.
 fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
     let mut way: Vec<Asleep> = Vec::new();
     let (mut state, mut after_ms) = (0, 0);
@@ -268,7 +268,7 @@ fn slow_to_wake(
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
-    // The longest tolerance that excludes the slow states and keeps the others.
+    // The longest latency tolerance that excludes the slow states and keeps the others.
     let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
     let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
     let tolerance = TOLERANCES_MS
@@ -305,7 +305,7 @@ fn slow_to_wake(
     })
 }
 
-/// Why the kernel's table is empty.
+/// Explains why the kernel's APST table is empty.
 fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
     if planned.targets().next().is_some() {
         return "the kernel's parameters would give a table with states in it. Something has switched it off since: \
@@ -321,8 +321,8 @@ fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
     reasons.join("; ")
 }
 
-/// The set that gives a drive an APST table. On drives with the quirk, no table includes the deepest state, whatever
-/// the set says.
+/// The policy set that gives a drive an APST table. On drives with the quirk, no table includes the deepest state,
+/// whatever the set says.
 fn table(no_deepest: bool) -> Option<PolicySet> {
     let set = if no_deepest {
         "apst[no_deepest=on]"
@@ -332,7 +332,7 @@ fn table(no_deepest: bool) -> Option<PolicySet> {
     set.parse().ok()
 }
 
-/// Adds simulated savings and costs of sleep for this machine with this drive.
+/// Adds to a finding what sleep of this drive saves and costs on this machine, as simulated.
 fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding, no_deepest: bool) -> Finding {
     let machine = case.model.with_drive(drive);
     let Some(set) = table(no_deepest) else {

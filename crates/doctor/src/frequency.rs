@@ -1,4 +1,4 @@
-//! Finds a boost that is off although helpful.
+//! Finds an HWP boost that is off although it would help.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::mechanism::Kind;
@@ -7,7 +7,7 @@ use crate::case::Case;
 use crate::finding::Finding;
 use crate::model::READS;
 
-/// HWP dynamic boost is off, and the simulation is faster with it.
+/// Finds that HWP dynamic boost is off, if the simulation is faster with it.
 pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
     let path = "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost";
     if case.system.root().optional(path)? != "0" {

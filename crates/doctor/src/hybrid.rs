@@ -1,4 +1,4 @@
-//! Hybrid processors: settings that differ between core types, and interrupts on smaller cores.
+//! Findings about hybrid processors: settings that differ between core types, and interrupts on smaller cores.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use crate::case::{Case, Priced};
 use crate::finding::Finding;
 use crate::model::{Difference, QUIET, READS, WORK, difference, simulate, simulate_work_on};
 
-/// CPUs with the same core type.
+/// The CPUs with the same core type.
 struct Kind {
     name: String,
     cpus: Vec<usize>,
     capacity: u32,
 }
 
-/// Core types, biggest first; empty with a single type.
+/// Lists the core types, biggest first; empty with a single type.
 fn kinds(case: &Case<'_>) -> Vec<Kind> {
     let mut online = case.system.cpus().into_iter();
     let clusters = case.model.machine.cluster.iter();
@@ -94,12 +94,12 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
 
 /// A queue of a drive that serves big cores and interrupts a small one.
 struct MisplacedQueue {
-    /// The small core's CPU.
+    /// The CPU of a small core that the queue interrupts.
     cpu: usize,
     evidence: String,
 }
 
-/// Queues of a drive that serve CPUs of the biggest type and interrupt a smaller core; `None` without a list of
+/// Finds queues of a drive that serve CPUs of the biggest type and interrupt a smaller core; `None` without a list of
 /// interrupts.
 fn served_by_small_cores(
     root: &Root,
@@ -107,7 +107,8 @@ fn served_by_small_cores(
     biggest: &Kind,
     smaller: &[Kind],
 ) -> Option<Vec<MisplacedQueue>> {
-    // `nvme0n1` is a namespace of `nvme0`, whose queues are numbered from 1; 0 is for administration.
+    // A disk such as `nvme0n1` is a namespace of `nvme0`, whose queues are numbered from 1; queue 0 is for
+    // administration.
     let controller = disk.rsplit_once('n').map_or(disk, |(name, _)| name);
     let table = root.optional("proc/interrupts")?;
     let queues = table.lines().filter_map(|line| {
@@ -136,14 +137,14 @@ fn served_by_small_cores(
     Some(queues.collect())
 }
 
-/// A list of CPUs in a file.
+/// Reads a list of CPUs from a file.
 fn cpu_list(root: &Root, path: &str) -> Option<Vec<usize>> {
     let text = root.optional(path)?;
-    // With a space after each comma.
+    // The kernel's list of a queue's CPUs has a space after each comma.
     cpus::parse(&text.replace(' ', ""))
 }
 
-/// The kinds have other preferences or governors.
+/// Finds core types with different preferences or governors.
 fn preference(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     let mut evidence = Vec::new();
     let mut differ = Vec::new();
@@ -187,8 +188,8 @@ fn preference(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     })
 }
 
-/// The set that gives all core types the biggest type's settings, with the differing files and values. `None` if the
-/// biggest CPUs differ among themselves, or no set names their governor.
+/// The policy set that gives all core types the biggest type's settings, with the differing files and values. `None` if
+/// the biggest CPUs differ among themselves, or no set names their governor.
 fn settings_of_the_biggest(
     case: &Case<'_>,
     kinds: &[Kind],
@@ -211,7 +212,7 @@ fn settings_of_the_biggest(
     set
 }
 
-/// Values of a cpufreq file in the policies of a kind.
+/// Reads the values of a cpufreq file in the policies of a core type.
 fn cpufreq_values(case: &Case<'_>, kind: &Kind, file: &str) -> BTreeSet<String> {
     let policies = case.system.cpufreq_policies().into_iter();
     let own = policies.filter(|first| kind.cpus.contains(first));
@@ -222,13 +223,13 @@ fn cpufreq_values(case: &Case<'_>, kind: &Kind, file: &str) -> BTreeSet<String> 
     .collect()
 }
 
-/// The first cpufreq policy of a kind.
+/// The first cpufreq policy of a core type.
 fn first_policy(case: &Case<'_>, kind: &Kind) -> Option<usize> {
     let mut policies = case.system.cpufreq_policies().into_iter();
     policies.find(|first| kind.cpus.contains(first))
 }
 
-/// Extra cost of a smaller core type's own settings over a set, for the type with the highest weight.
+/// What a smaller core type's own settings cost more than a policy set, for the type with the highest weight.
 fn dearest(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Difference> {
     let of_the_biggest = first_policy(case, &kinds[0])?;
     let of_the_biggest = case

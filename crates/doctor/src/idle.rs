@@ -1,4 +1,4 @@
-//! Idle states: switched off, too deep, too shallow, never reached.
+//! Findings about idle states: switched off, too deep, too shallow, never reached.
 
 use std::iter;
 
@@ -15,16 +15,16 @@ use crate::counters::{self, Counted};
 use crate::finding::Finding;
 use crate::model::{QUIET, READS, simulate};
 
-/// With fewer entries the counters say little.
+/// Number of entries below which the kernel's counters say little.
 const ENOUGH: u64 = 1000;
 /// Share of wrong decisions that is worth a finding: a governor is wrong a few percent of the time at best.
 const WRONG_SHARE: f64 = 0.1;
 /// Share of latency that justifies a finding; other simulation seeds differ by less.
 const MATTERS: f64 = 0.02;
-/// A state with a smaller share of entries and of time is not reached.
+/// Share of entries and of time below which an idle state counts as not reached.
 const NEVER: f64 = 0.001;
 
-/// Everything that keeps all CPUs out of deep states permanently.
+/// Finds everything that keeps all CPUs out of deep states permanently.
 pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
     let mut obstacles = Obstacles::default();
@@ -47,7 +47,7 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let Ok(set) = PolicySet::named(lifted) else {
         return vec![finding];
     };
-    // States hidden at boot are unknown; disabled states can be simulated.
+    // States hidden at boot are unknown, and only disabled states can be simulated.
     let (mut free, now) = case.model.applied(&set);
     free.latency_requests.retain(|r| !r.cpus.is_empty());
     if !set.is_empty() {
@@ -65,13 +65,13 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     }
 }
 
-/// Obstacles to deep states on all CPUs.
+/// What keeps all CPUs out of deep idle states.
 #[derive(Default)]
 struct Obstacles {
     evidence: Vec<String>,
-    /// Policies that lift them.
+    /// Policies that remove the obstacles.
     lifted: Vec<&'static str>,
-    /// What a person has to do about the others.
+    /// What a person has to do about the other obstacles.
     fixes: Vec<String>,
 }
 
@@ -128,13 +128,13 @@ impl Obstacles {
     }
 }
 
-/// The system-wide request, set through `/dev/cpu_dma_latency`, if any.
+/// The system-wide latency request, set through `/dev/cpu_dma_latency`, if any.
 fn request(machine: &Machine) -> Option<u64> {
     let requests = machine.latency_requests.iter();
     requests.filter(|r| r.cpus.is_empty()).map(|r| r.us).min()
 }
 
-/// The first profile by another tool with the same system-wide limit.
+/// The first profile of another tool that sets the same system-wide limit.
 fn profile_of_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
     let mut profiles = PROFILES.iter();
     profiles.find(|profile| {
@@ -155,7 +155,7 @@ fn latency_limit(states: &[Counted], policy: &PolicySpec) -> Option<Nanoseconds>
     limit.ok().flatten()
 }
 
-/// The highest latency limit, if every CPU has one.
+/// The highest latency limit of the CPUs, if every CPU has one.
 fn every_cpu(machine: &Machine) -> Option<u64> {
     let limits = (0..machine.cpus()).map(|cpu| {
         let requests = machine.latency_requests.iter();
@@ -165,13 +165,14 @@ fn every_cpu(machine: &Machine) -> Option<u64> {
     limits.collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-/// Whether a word of the kernel's command line keeps a machine that shows so many idle states from deeper ones.
+/// Whether a word on the kernel's command line keeps a machine with so many idle states from deeper ones.
 fn keeps_shallow(word: &str, states: usize) -> bool {
     match word.split_once('=') {
-        // `nomwait` only chooses how to enter them.
+        // The value `nomwait` only chooses how idle states are entered.
         Some(("idle", how)) => matches!(how, "poll" | "halt"),
         Some(("cpuidle.off", on)) => on == "1",
-        // 0 is another driver or none; N leaves N states and the polling one. With fewer the limit is beyond what there is.
+        // A value of 0 means another driver or none; N leaves N states and the polling one. With fewer states the limit
+        // is beyond them.
         Some(("intel_idle.max_cstate" | "processor.max_cstate", most)) => {
             most.parse().is_ok_and(|most: usize| states > most)
         }
@@ -187,18 +188,18 @@ fn shallow_ceiling(case: &Case<'_>) -> Option<u64> {
     ceilings.max().map(Nanoseconds::as_micros)
 }
 
-/// A latency limit on every CPU, which needs no running process.
+/// The policy set with a latency limit on every CPU, which needs no running process.
 fn limit_of_cpus(ceiling_us: u64) -> Option<PolicySet> {
     let text = format!("cpu-latency[limit={ceiling_us}us,cpus=all]");
     text.parse().ok()
 }
 
-/// A latency limit of every CPU that leaves the shallow states, if the machine has some.
+/// The policy set with a latency limit on every CPU that leaves the shallow states, if the machine has some.
 pub(crate) fn shallow_only(case: &Case<'_>) -> Option<PolicySet> {
     limit_of_cpus(shallow_ceiling(case)?)
 }
 
-/// What deep states cost I/O, whatever the counters say.
+/// Finds what deep states cost each I/O, whatever the counters say.
 pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
     let ceiling = shallow_ceiling(case)?;
     let states = case.model.tables().flatten();
@@ -206,7 +207,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
         .filter(|state| state.latency_us > ceiling && !state.disabled)
         .map(|state| (state.latency_us, state.name.clone()))
         .collect();
-    // Core types with equal states count once.
+    // Core types with equal idle states are listed once.
     deeper.sort();
     deeper.dedup();
     let deepest_us = deeper.last()?.0;
@@ -235,7 +236,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
-/// States with a count, each beside the number of entries.
+/// Lists states with a count, each beside the number of entries.
 fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
     let counted = states.iter().filter(|state| count(state) > 0);
     let parts: Vec<String> = counted
@@ -244,7 +245,7 @@ fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
     parts.join(", ")
 }
 
-/// A governor that often picks the wrong state, by the kernel's own count.
+/// Finds a governor that often picks the wrong state, by the kernel's own counters.
 pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
     let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
@@ -267,7 +268,7 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     findings
 }
 
-/// A governor that often picks too deep a state.
+/// Finds a governor that often picks too deep a state.
 fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
     let above: u64 = states.iter().map(|c| c.sum.above).sum();
     let share = above as f64 / usage as f64;
@@ -275,7 +276,7 @@ fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Findi
         return None;
     }
     let exit_us = model_figures(case, states.len(), |state| state.true_exit_us.value);
-    // Time that leaving the state took beyond leaving the next shallower state.
+    // The extra time of leaving the state, compared to the next shallower state.
     let lost_us: f64 = (1..states.len())
         .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
         .sum();
@@ -301,11 +302,11 @@ fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Findi
     })
 }
 
-/// A governor that often picks too shallow a state.
+/// Finds a governor that often picks too shallow a state.
 fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
     let below: u64 = states.iter().map(|c| c.sum.below).sum();
     let share = below as f64 / usage as f64;
-    // Deeper states would have been right where they are refused, too.
+    // The counters blame the governor even where the deeper states are refused.
     if share < WRONG_SHARE || !case.system.refused_states().is_empty() {
         return None;
     }
@@ -321,7 +322,7 @@ fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Fi
     let seconds = counters::uptime(case.system).filter(|s| *s > 0.0);
     if let Some(seconds) = seconds.filter(|_| case.model.machine.has_power()) {
         let power_mw = model_figures(case, states.len(), |state| state.power_mw.value);
-        // The idle periods in question drew the power of the shallower state.
+        // During the idle periods in question the CPU drew the power of the shallower state.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
             .map(|i| {
@@ -343,7 +344,7 @@ fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Fi
     })
 }
 
-/// A figure of the model for each counted state. States that the model lacks cost nothing.
+/// A figure of the simulated machine for each counted state. States that it lacks cost nothing.
 fn model_figures(
     case: &Case<'_>,
     states: usize,
@@ -353,13 +354,13 @@ fn model_figures(
     known.chain(iter::repeat(0.0)).take(states).collect()
 }
 
-/// A time per I/O as a share of the simulated latency now.
+/// A time per I/O as a share of the latency that is simulated with the present settings.
 fn relative(case: &Case<'_>, us: f64) -> f64 {
     let now = simulate(&case.model.machine, &case.model.now, READS);
     now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
 }
 
-/// A power relative to the idle machine's.
+/// A power as a share of the simulated power of the idle machine.
 fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
     let now = simulate(&case.model.machine, &case.model.now, QUIET);
     now.ok()
@@ -367,7 +368,7 @@ fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
         .map_or(0.0, |all| mw / all.max(1e-9))
 }
 
-/// Idle governors offered by this kernel.
+/// Reads which idle governors this kernel offers.
 fn offered_governors(case: &Case<'_>) -> Option<String> {
     let path = "sys/devices/system/cpu/cpuidle/available_governors";
     case.system.root().optional(path)
@@ -379,7 +380,7 @@ fn latency(case: &Case<'_>, set: &PolicySet) -> Option<f64> {
     Some(simulate(&machine, &policies, READS).ok()?.mean_us)
 }
 
-/// The gain from teo, if faster than the present governor and missing in this kernel.
+/// Says what teo would gain, if it is faster than the present governor and missing in this kernel.
 fn teo_is_missing(case: &Case<'_>) -> Option<String> {
     let offered = offered_governors(case)?;
     if offered.split_whitespace().any(|name| name == "teo") {
@@ -398,7 +399,7 @@ fn teo_is_missing(case: &Case<'_>) -> Option<String> {
     })
 }
 
-/// The fastest governor offered by this kernel in simulation, if different from the present one.
+/// The policy set with the fastest governor that this kernel offers, by simulation, if it is not the present one.
 fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
     let offered = offered_governors(case)?;
     let now = latency(case, &PolicySet::default())?;
@@ -416,7 +417,7 @@ fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
     (best < now * (1.0 - MATTERS)).then_some(set)
 }
 
-/// States that the governor asks for and the firmware refuses.
+/// Finds states that the governor asks for and the firmware refuses.
 pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
     let refused = case.system.refused_states();
     let never = refused.iter().all(|state| state.usage == 0);
@@ -469,7 +470,7 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
     }
 }
 
-/// The deepest accepted state, if every refused state is deeper.
+/// The deepest state that is accepted, if every refused state is deeper.
 fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
     let states = case.system.idle_states(*case.system.cpus().first()?);
     let is_refused: Vec<bool> = states

@@ -23,7 +23,7 @@ use model::Model;
 
 pub use finding::{DoctorReport, Finding};
 
-/// Looks at a machine. `option` is what commands need besides, such as ` --root DIR`.
+/// Examines a machine. `option` is what commands in messages need besides, such as ` --root DIR`.
 ///
 /// # Errors
 /// The machine's files give no valid machine to simulate.
@@ -63,7 +63,7 @@ pub fn examine(
         }
         finding.note = finding.is_note();
     }
-    // Stable: of equal weight, the order above.
+    // The sort is stable: findings of equal weight stay in the order above.
     findings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     Ok(DoctorReport {
         machine: case.model.machine.title.clone(),

@@ -1,4 +1,4 @@
-//! The simulator's model of the machine, with the present policies.
+//! The simulated model of the machine, with its present policies.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
@@ -21,57 +21,57 @@ use wakepath_workloads::fio;
 const SEED: u64 = 1;
 const RUNS: u32 = 3;
 
-/// One 4 KiB read at a time, the next as soon as the last is done.
+/// The load of one 4 KiB read at a time, the next as soon as the last is done.
 pub const READS: &str = "one 4 KiB read at a time";
 const READS_JOB: &str =
     "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=200ms\n";
-/// The same with about as much time for work as for a read, so that the clock matters.
+/// The load of reads with about as much computing between them as a read takes, so that the clock matters.
 pub const WORK: &str = "one 4 KiB read at a time and 200,000 cycles of work after each";
-/// A read every 10 ms, so that the machine is mostly idle.
+/// The load of a read every 10 ms, so that the machine is mostly idle.
 pub const QUIET: &str = "a 4 KiB read every 10 ms";
 const QUIET_JOB: &str = "[quiet]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=10000\n\
      time_based\nruntime=2s\n";
-/// A read every 5 s, which finds a drive asleep that sleeps at all.
+/// The load of a read every 5 s, which finds a drive asleep that sleeps at all.
 pub const SELDOM: &str = "a 4 KiB read every 5 s";
 const SELDOM_JOB: &str = "[seldom]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=5000000\n\
      time_based\nruntime=60s\n";
 
-/// A machine with its present policies.
+/// The simulated machine with its present policies.
 #[derive(Clone)]
 pub(crate) struct Model {
     /// The machine, with idle states disabled as at present.
     pub(crate) machine: Machine,
     /// Present policies.
     pub(crate) now: PolicySet,
-    /// By cluster: idle states of its first CPU.
+    /// Idle states of each cluster's first CPU.
     states: Vec<Vec<StateInfo>>,
-    /// The host decides the exit times, so that differences in latency and power are unknown.
+    /// Whether the host decides the exit times, so that differences in latency and power are unknown.
     pub(crate) of_host: bool,
 }
 
-/// Whether a state belongs to the host of this virtual machine.
+/// Whether an idle state belongs to the host of this virtual machine.
 fn is_of_host(state: &MachineIdleState) -> bool {
     matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN)
 }
 
-/// Cost of the present settings over alternative ones.
+/// What the present settings cost over alternative ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
-    /// Mean latency at present minus the alternative's, in us.
+    /// Mean latency at present minus that of the alternative, in us.
     pub(crate) us_per_io: f64,
-    /// The same for power in mW.
+    /// Mean power at present minus that of the alternative, in mW.
     pub(crate) mw: Option<f64>,
     /// The larger of both costs, relative to the present value.
     pub(crate) weight: f64,
-    /// Description of the simulations.
+    /// What was simulated, in words.
     pub(crate) how: String,
 }
 
 impl Model {
-    /// Reads a machine with the policies in force, and notes on both.
+    /// Reads a machine with the policies in force. Also returns notes on both.
     pub(crate) fn read(system: &System) -> Result<(Self, Vec<String>), MachineError> {
         let (machine, notes) = describe(system, "this machine")?;
-        // The machine's notes already mention substitutes.
+        // The machine's own notes already mention substitutes.
         let now = policies(system, &machine)
             .or_else(|_| PolicySet::named(["menu", "schedutil"]))
             .map_err(|e| MachineError::Invalid {
@@ -90,7 +90,7 @@ impl Model {
             let cpu = online.get(first).copied();
             first += cluster.cpus;
             let mut states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
-            // A refused state is as good as missing.
+            // An idle state that firmware refuses is as good as missing.
             for state in states.iter_mut().filter(|s| refused.contains(&s.name)) {
                 (state.disabled, state.off_by_default) = (true, true);
             }
@@ -123,7 +123,7 @@ impl Model {
         (machine, set.or(&self.now))
     }
 
-    /// The governor or driver in use with the keys of a policy, if the policy names the same.
+    /// The policy that results where a policy names the governor or driver in use: the one in use, with the given keys.
     fn adjust(&self, policy: &PolicySpec) -> Option<PolicySpec> {
         let now = self.now.get(policy.kind())?;
         let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
@@ -161,18 +161,18 @@ impl Model {
         }
     }
 
-    /// By core type: idle states of the first CPU.
+    /// The idle states of the first CPU of each core type.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &[StateInfo]> {
         self.states.iter().map(Vec::as_slice)
     }
 
-    /// Name for the present policy of a kind.
+    /// The text of the present policy of a kind.
     pub(crate) fn name_of(&self, kind: Kind) -> String {
         let policy = self.now.get(kind);
         policy.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// What the present way costs against another machine or other policies.
+    /// What the present machine and policies cost compared to another machine or other policies.
     pub(crate) fn against(
         &self,
         machine: &Machine,
@@ -189,7 +189,7 @@ impl Model {
         ))
     }
 
-    /// The machine with all CPUs choosing clocks as in a given cpufreq policy.
+    /// The same model with all CPUs choosing clocks as in a given cpufreq policy.
     ///
     /// # Errors
     /// The cpufreq policy has a preference unknown to the simulator.
@@ -202,7 +202,7 @@ impl Model {
         })
     }
 
-    /// The machine with another drive's declared power states.
+    /// The machine with the declared power states of another drive.
     pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
         let mut machine = self.machine.clone();
         machine.replace_drive(DriveModel::declared(drive));
@@ -224,7 +224,7 @@ pub(crate) fn simulate(
     simulate_job(machine, policies, load, job)
 }
 
-/// Simulates [`WORK`] on a single CPU.
+/// Simulates the load [`WORK`] on a single CPU.
 pub(crate) fn simulate_work_on(
     machine: &Machine,
     policies: &PolicySet,
@@ -259,27 +259,27 @@ fn simulate_job(
     Ok(comparison.results.into_iter().next().expect("one result"))
 }
 
-/// What the drive alone draws on average, in the first run.
+/// Average power of the drive alone in mW, in the first run.
 fn drive_mw(result: &PolicyResult) -> Option<f64> {
     Some(result.runs.first()?.drive.as_ref()?.average_mw)
 }
 
-/// Whether a state is missing on a cluster's CPUs or disabled by the driver.
+/// Whether an idle state is missing on a cluster's CPUs, or disabled by the driver.
 fn stays_off(table: &[StateInfo], name: &str) -> bool {
     let state = table.iter().find(|state| state.name == name);
-    // Clusters without data have the first cluster's states.
+    // Clusters without a table of their own have the first cluster's states.
     !table.is_empty() && state.is_none_or(|state| state.off_by_default)
 }
 
-/// A part of a whole; 0 without a whole.
+/// A part divided by the whole; 0 without a whole.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Extra cost of `now` over `then`.
+/// What `now` costs more than `then`, in latency and power.
 pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
-    // Machine power includes drives with power states.
+    // The machine's power includes drives with power states.
     let of_machine = now.mean_mw.zip(then.mean_mw);
     let both = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
     let mw = both.map(|(now, then)| now - then);
@@ -293,10 +293,10 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
     }
 }
 
-/// Policies of the running kernel, in its versions.
+/// Reads the running kernel's policies, in its versions.
 fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
-    // Without cpufreq the clocks stay where they are.
+    // Without cpufreq the clocks stay where they are, as under the governor performance.
     let set = running.set.or(&"performance".parse()?);
     Ok(set.on_kernel(system.kernel_version()))
 }

@@ -1,4 +1,4 @@
-//! Further causes: C1 demotion, latencies declared by intel_idle, and isolated CPUs.
+//! Further findings: C1 demotion, latencies declared by intel_idle, and isolated CPUs.
 
 use wakepath_hardware::machine::{Figure, Origin};
 
@@ -6,12 +6,12 @@ use crate::case::Case;
 use crate::finding::Finding;
 use crate::model::READS;
 
-/// The first release whose intel_idle takes `table=`.
+/// The first kernel release whose intel_idle takes `table=`.
 const FIRST_WITH_TABLE: (u16, u16, u16) = (7, 0, 0);
-/// Ratio between declared and measured exit latency that is reported.
+/// Ratio between declared and measured exit latency from which on a state is reported.
 const FAR: f64 = 1.5;
 
-/// The firmware may answer requests for deep idle states with C1.
+/// Finds that the firmware may answer requests for deep idle states with C1.
 pub(crate) fn c1_demotion(case: &Case<'_>) -> Option<Finding> {
     let path = "sys/devices/system/cpu/cpuidle/intel_c1_demotion";
     if case.system.root().optional(path)? != "1" {
@@ -30,7 +30,7 @@ pub(crate) fn c1_demotion(case: &Case<'_>) -> Option<Finding> {
     )
 }
 
-/// A state whose measured exit latency is far from what intel_idle declares.
+/// Finds a state whose measured exit latency is far from what intel_idle declares.
 pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     let driver = "sys/devices/system/cpu/cpuidle/current_driver";
     if case.system.root().optional(driver)? != "intel_idle" {
@@ -41,7 +41,7 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
         .package
         .as_ref()
         .map_or(0.0, |package| package.exit_us.value);
-    // The deepest state brings the package down.
+    // The package goes down in the deepest state, so that its exit time is part of the measured one.
     let state = machine.idle_state.last()?;
     let truth = (state.true_exit_us.value + package).ceil();
     let (name, declared) = (state.name.clone(), state.exit_latency_us.value);
@@ -52,7 +52,7 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     let mut machine = case.model.machine.clone();
     let changed = machine.idle_state.iter_mut().find(|s| s.name == name)?;
     changed.exit_latency_us.value = truth;
-    // Most tables have a fixed ratio of both.
+    // Most tables of intel_idle have a fixed ratio of residency to exit latency.
     changed.target_residency_us.value = (residency * truth / declared).ceil().max(truth);
     let word = format!(
         "intel_idle.table={name}:{truth}:{}",

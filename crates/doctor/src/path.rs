@@ -1,4 +1,4 @@
-//! The path of an I/O: polling time before sleep, and the completing CPU.
+//! Findings about the path of an I/O: polling time before sleep, and the completing CPU.
 
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
@@ -13,13 +13,13 @@ use crate::model::READS;
 /// Default for `guest_halt_poll_ns` (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.12).
 const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";
 
-/// The polling limit in force against the gaps of the load.
+/// Finds a polling limit that does not fit the gaps of the load.
 pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     if matches!(case.model.now.idle(), Some(IdlePolicy::Haltpoll(..))) {
         return haltpoll(case);
     }
     let states = case.model.machine.declared_idle_states().ok()?;
-    // Without a polling state nothing polls.
+    // Without a polling state the CPUs never poll.
     states.first().filter(|s| s.polling)?;
     let limit = poll::limit(&states, case.model.machine.tick_rate(), None);
     let (disk, gap_us) = counters::mean_read(case.system)?;
@@ -35,7 +35,7 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
         "polling limit {limit_us:.0} us, from the idle states and HZ {}; reads of {disk} took {gap_us:.0} us on average",
         case.model.machine.tick_rate().hz()
     ));
-    // What polling through a read would be worth, as far as the kernel could be asked for it.
+    // What polling through a whole read would gain, as far as the kernel can be told to.
     let poll = format!("poll[request_us={}]", gap_us.ceil());
     let policies = case.model.now.with(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
@@ -49,13 +49,13 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     });
     let finding = finding.fix(format!("stock kernels have no setting for it{shallow}"));
     Some(Finding {
-        // No user can change this, so that changeable findings rank higher.
+        // No user can change this limit, so that changeable findings rank higher.
         weight: 0.0,
         ..finding.costs(&difference)
     })
 }
 
-/// A guest that uses haltpoll, and does not poll.
+/// Finds a guest that uses haltpoll, and does not poll.
 fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
     let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
     let ns = case.system.root().number(path)?;
@@ -74,7 +74,7 @@ fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Finds completions on other CPUs than the submitting ones.
+/// Finds completions that run on other CPUs than the submitting ones.
 pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
     let disk = case.system.disks().into_iter().next()?;
     let cpus = case.system.cpus();
@@ -122,14 +122,14 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
-/// CPUs of each hardware queue.
+/// Reads the CPUs of each hardware queue.
 fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
     let directory = format!("sys/block/{disk}/mq");
     let numbers = system.root().numbered(&directory, "");
     let lists = numbers.into_iter().filter_map(|queue| {
         let path = format!("{directory}/{queue}/cpu_list");
         let text = system.root().optional(&path)?;
-        // With a space after each comma.
+        // The kernel's list of a queue's CPUs has a space after each comma.
         wakepath_units::cpus::parse(&text.replace(' ', ""))
     });
     lists.collect()

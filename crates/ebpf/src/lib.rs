@@ -1,5 +1,5 @@
-//! Shared by all eBPF programs: compilation in build scripts (the module `build`), loading on the running kernel,
-//! refusals in words, and the programs' cost.
+//! What all eBPF programs need: compilation in build scripts (the module `build`), loading on the running kernel,
+//! explained failures, and the programs' cost.
 
 #[cfg(feature = "build")]
 pub mod build;

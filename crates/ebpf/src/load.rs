@@ -1,4 +1,4 @@
-//! Why eBPF programs do not run.
+//! Why eBPF programs cannot be loaded, explained to users.
 
 use aya::Btf;
 use thiserror::Error;
@@ -9,7 +9,7 @@ pub enum LoadError {
     /// Wakepath was built without eBPF programs.
     #[error("wakepath has no eBPF programs: {0}")]
     NoPrograms(&'static str),
-    /// The kernel has no type information.
+    /// The running kernel has no type information (BTF).
     #[error(
         "the kernel has no type information (/sys/kernel/btf/vmlinux), which eBPF programs need: use a kernel built \
          with CONFIG_DEBUG_INFO_BTF"
@@ -18,7 +18,7 @@ pub enum LoadError {
     /// Not root.
     #[error("{0} needs root, or the capabilities CAP_BPF and CAP_PERFMON: run it with sudo")]
     NotPermitted(&'static str),
-    /// Even root may not.
+    /// The system refuses eBPF programs even to root.
     #[error(
         "the kernel refuses eBPF programs even from root ({0}): kernel lockdown (/sys/kernel/security/lockdown), a \
          container without CAP_BPF and CAP_PERFMON, or a kernel without CONFIG_BPF_SYSCALL"
@@ -29,7 +29,7 @@ pub enum LoadError {
     Unsupported(String),
 }
 
-/// The running kernel's types.
+/// Reads the running kernel's types (BTF).
 ///
 /// # Errors
 /// It does not tell them.
@@ -47,7 +47,7 @@ pub fn refusal(what: &'static str, text: String) -> LoadError {
     }
 }
 
-/// The innermost cause, on one line: the kernel's own message.
+/// The innermost cause of an error, on one line: the kernel's own message.
 pub fn cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

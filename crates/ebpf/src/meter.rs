@@ -7,33 +7,34 @@ use std::time::Duration;
 use aya::programs::{Program, ProgramFd};
 use aya::sys::{Stats, enable_stats};
 
-/// How long programs ran. A run that does nothing takes some time as well: the kernel reads its clock twice.
+/// How long and how often eBPF programs ran. A run that does nothing takes some time as well: the kernel reads its
+/// clock twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Time in the programs, all CPUs together.
+    /// Total run time of the programs, on all CPUs together.
     pub run_time: Duration,
-    /// How often a program ran.
+    /// Number of runs of the programs.
     pub runs: u64,
-    /// Runs skipped by the kernel because the program was already running on that CPU.
+    /// Number of runs that the kernel skipped because the program was already running on that CPU.
     pub missed_runs: u64,
 }
 
 /// Keeps the kernel's accounting of eBPF programs on until dropped.
 pub struct Meter {
-    /// Counting goes on while this is open. `None`: the kernel does not count for us.
+    /// The kernel counts run times while this file is open. `None`: it does not count for us.
     counting: Option<OwnedFd>,
     programs: Vec<ProgramFd>,
 }
 
 impl Overhead {
-    /// The mean of a run in ns; `None` without runs.
+    /// Mean run time of a program in ns; `None` without runs.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.runs > 0).then(|| self.run_time.as_nanos() as f64 / self.runs as f64)
     }
 }
 
 impl Meter {
-    /// Starts counting, where the kernel can (5.8 and later, as root).
+    /// Starts the kernel's counting of run times, where it can (5.8 and later, as root).
     pub fn start<'a>(programs: impl Iterator<Item = (&'a str, &'a Program)>) -> Self {
         let programs = programs
             .filter_map(|(_, program)| program.fd().ok()?.try_clone().ok())
@@ -44,7 +45,7 @@ impl Meter {
         }
     }
 
-    /// Totals since the programs were loaded; `None` while nothing is counted.
+    /// The programs' totals since they were loaded; `None` while nothing is counted.
     pub fn read(&self) -> Option<Overhead> {
         self.counting.as_ref()?;
         let mut sum = Overhead::default();
@@ -59,7 +60,7 @@ impl Meter {
     }
 }
 
-/// A number in `/proc/PID/fdinfo/FD`.
+/// Reads a number from the text of `/proc/PID/fdinfo/FD`.
 fn field(fdinfo: &str, name: &str) -> Option<u64> {
     fdinfo
         .lines()

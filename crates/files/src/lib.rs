@@ -1,4 +1,4 @@
-//! Files from strangers. Every file that a user names, or that lies in a foreign directory, is opened here.
+//! Opens files from strangers: every file that a user names, or that lies in a foreign directory.
 //!
 //! Only regular files are opened: a FIFO would block for ever, and opening a device can do something. Only so many bytes are
 //! read as the caller allows. They are counted as they come, since files grow and special ones have no length.

@@ -1,4 +1,4 @@
-//! Bounded reading of regular files.
+//! Opens regular files only, and reads a bounded number of bytes.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -21,7 +21,7 @@ pub fn read_up_to(source: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes as text.
+/// The bytes as UTF-8 text; other bytes are an error.
 pub(crate) fn utf8_text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
@@ -34,13 +34,13 @@ pub(crate) fn open_regular(
 ) -> io::Result<File> {
     let untouched = flags & OFlags::NOFOLLOW;
     check_regular(&opens(untouched | OFlags::PATH | OFlags::CLOEXEC)?)?;
-    // A FIFO may have taken the file's place between the two calls.
+    // A FIFO may have taken the file's place between the two calls of `opens`.
     let opened = opens(flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)?;
     check_regular(&opened)?;
     Ok(opened.into())
 }
 
-/// Refuses everything but regular files.
+/// Refuses an opened file that is no regular file.
 fn check_regular(opened: &rustix::fd::OwnedFd) -> io::Result<()> {
     let kind = match FileType::from_raw_mode(fstat(opened)?.st_mode) {
         FileType::RegularFile => return Ok(()),

@@ -1,4 +1,4 @@
-//! Opening a path below a directory: by `openat2` where the kernel has it (5.6), else component by component.
+//! Opens a path below a directory: by `openat2` where the kernel has it (5.6), else component by component.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,12 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
-/// Links followed while a path is resolved: as many as the kernel follows.
+/// Limit on links followed while a path is resolved: as many as the kernel follows.
 const MOST_LINKS: usize = 40;
-/// `openat2` asks to be called again if something was moved while it looked.
+/// Number of attempts: `openat2` asks to be called again if something was moved while it looked.
 const TRIES: usize = 16;
 
-/// What becomes of links on the way to a file below a directory.
+/// What is done about links on the way to a file below a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// No path may contain a link or `..`: for data made by somebody else.
@@ -25,7 +25,7 @@ pub enum Links {
     InTree,
 }
 
-/// Opens `path` relative to `base`.
+/// Opens `path` relative to `base`, without leaving `base`.
 pub(crate) fn open(
     base: &OwnedFd,
     path: &Path,
@@ -57,9 +57,10 @@ fn link_refused() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// The same without `openat2`. No component is opened through a link: links are read, and their parts are walked in turn.
+/// Opens `path` relative to `base` without `openat2`. No component is opened through a link: links are read, and their
+/// parts are walked in turn.
 fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
-    // The folders on the way, for `..`; empty at the base, whose `..` is itself.
+    // The folders that were passed, for `..`; empty at the base, whose `..` is itself.
     let mut way: Vec<OwnedFd> = Vec::new();
     let mut left: VecDeque<OsString> = parts(path.as_os_str(), &mut way);
     let mut followed = 0;
@@ -106,7 +107,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
     Ok(openat(here, ".", flags, Mode::empty())?)
 }
 
-/// The components of a path; an absolute path starts at the base again.
+/// The components of a path that are still to be walked; an absolute path empties `way`, so that it starts at the base.
 fn parts(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
     let mut parts = VecDeque::new();
     for part in Path::new(path).components() {
@@ -117,7 +118,7 @@ fn parts(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
             Component::Normal(name) => parts.push_back(name.to_owned()),
         }
     }
-    // `folder/` is the folder and nothing else.
+    // A path such as `folder/` must be a folder.
     if path.as_bytes().ends_with(b"/") && !parts.is_empty() {
         parts.push_back(OsString::from("."));
     }

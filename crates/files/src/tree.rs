@@ -1,4 +1,4 @@
-//! A foreign directory whose files may not lead out.
+//! A directory made by strangers, whose files may not lead out of it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -44,7 +44,7 @@ impl Tree {
         resolve::open(&self.base, path, flags | OFlags::CLOEXEC, self.links)
     }
 
-    /// Opens a regular file.
+    /// Opens a regular file below the directory.
     ///
     /// # Errors
     /// As [`Self::open_any`]; `InvalidInput` for anything but a regular file.
@@ -68,7 +68,7 @@ impl Tree {
         utf8_text(self.read(path, limit)?)
     }
 
-    /// The names in a folder, in order.
+    /// The names in a folder below the directory, sorted.
     ///
     /// # Errors
     /// As [`Self::open_any`].
@@ -85,7 +85,7 @@ impl Tree {
         Ok(names)
     }
 
-    /// Makes a folder and its missing parents.
+    /// Makes a folder below the directory, with its missing parents.
     ///
     /// # Errors
     /// As [`Self::open_any`].
@@ -123,7 +123,7 @@ impl Tree {
         File::from(openat(folder, name, flags, mode)?).write_all(content)
     }
 
-    /// Identity of the directory on the running system: device and inode.
+    /// Device and inode numbers of the directory, which identify it on the running system.
     ///
     /// # Errors
     /// The system's.
@@ -133,7 +133,7 @@ impl Tree {
     }
 }
 
-/// The reason why a path may lead out of a directory, if any.
+/// The reason why a path may lead out of the directory; `None` if it cannot.
 fn leads_out(path: &Path) -> Option<&'static str> {
     path.components().find_map(|part| match part {
         Component::Prefix(_) | Component::RootDir => {

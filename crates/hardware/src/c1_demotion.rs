@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 use crate::Machine;
 
-/// Which idle states the hardware demotes, to which state, and when.
+/// The rule by which the hardware demotes deep idle states: which states, to which state, and when.
 #[derive(Clone, Debug)]
 pub struct DemotionRule {
-    /// Index of the shallower state entered.
+    /// Index of the shallower state that is entered instead.
     pub to: usize,
-    /// Whether each state is demoted.
+    /// Whether each idle state is demoted, by index.
     demoted: Vec<bool>,
     wake_ups: usize,
     within: u64,
@@ -40,17 +40,17 @@ impl DemotionRule {
 /// Recent wake-ups of one CPU, as the hardware tracks them.
 #[derive(Clone, Debug, Default)]
 pub struct Demotion {
-    /// The last wake-ups, oldest first.
+    /// Times of the CPU's last wake-ups in ns, oldest first.
     recent: VecDeque<u64>,
     /// Requests demoted.
     pub demotions: u64,
-    /// Demoted requests that went on to the state asked for.
+    /// Number of demoted requests that went on to the state asked for.
     pub undemotions: u64,
 }
 
 impl Demotion {
-    /// The CPU asks for the state of index `state` at `now`, in ns. If that is demoted: when, in ns, it will go on to
-    /// the state asked for (`u64::MAX`: never).
+    /// Notes that the CPU asks for the idle state of index `state` at `now`, in ns. If the state is demoted: when, in
+    /// ns, the CPU will go on to the state asked for (`u64::MAX`: never).
     pub fn demote(&mut self, rule: &DemotionRule, now: u64, state: usize) -> Option<u64> {
         let often = self.recent.len() == rule.wake_ups
             && self
@@ -67,7 +67,7 @@ impl Demotion {
         })
     }
 
-    /// The CPU wakes up at `now`, in ns.
+    /// Notes that the CPU wakes up at `now`, in ns, for the rate of its wake-ups.
     pub fn wake_up(&mut self, rule: &DemotionRule, now: u64) {
         if self.recent.len() == rule.wake_ups {
             self.recent.pop_front();

@@ -26,20 +26,21 @@
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-/// EPP for which the constants are given: the default, `balance_performance`.
+/// The EPP for which the constants are given: the default, `balance_performance`.
 const EPP_OF_CONSTANTS: f64 = 128.0;
 const HIGHEST_EPP: f64 = 255.0;
-/// Beyond this a fully loaded CPU would hardly speed up at all.
+/// Limit on the utilisation that asks for the highest frequency: beyond it a fully loaded CPU would hardly speed up at
+/// all.
 const HIGHEST_FULL_AT: f64 = 0.99;
 
-/// The HWP controller of one clock.
+/// The HWP controller of one shared clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Hwp {
     highest: f64,
-    /// Range that the preference allows, from the lowest request.
+    /// The range of frequencies that the preference allows, from the lowest request.
     from: f64,
     up_to: f64,
-    /// The share from which on the highest frequency is asked for; 0: always.
+    /// The utilisation from which on the highest frequency is requested; 0: always.
     full_at: f64,
     /// In ns.
     time_constant: f64,
@@ -47,7 +48,10 @@ pub struct Hwp {
 }
 
 impl Hwp {
-    /// A controller of a clock with these frequencies, at rest: the lowest, the highest without turbo, and the highest.
+    /// A controller at rest for a clock with these frequencies: the lowest, the highest without turbo, and the highest.
+    /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0 and below 1, and
+    /// takes `ramp` to it from the lowest one under full load. `epp` is the energy-performance preference, 0
+    /// (performance) to 255 (power).
     ///
     /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0
     /// and below 1, and takes `ramp` to it from the lowest one under full load. `epp` is the
@@ -84,7 +88,7 @@ impl Hwp {
         self.share = used + (self.share - used) * kept;
     }
 
-    /// The frequency that the controller requests.
+    /// The frequency that the controller requests now.
     pub fn desired(&self) -> Kilohertz {
         let full = self.full_at <= 0.0 || self.share >= self.full_at;
         let wanted = if full {

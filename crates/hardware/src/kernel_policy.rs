@@ -9,7 +9,7 @@ pub struct KernelPolicy {
     pub idle: String,
     /// The frequency policy, as policy sets name it.
     pub freq: String,
-    /// Note about a substitute for a policy that the simulator lacks.
+    /// Note about a substitute for a policy that is not simulated.
     pub stands_in: Option<String>,
 }
 
@@ -22,7 +22,7 @@ const GOVERNORS: [&str; 4] = ["schedutil", "ondemand", "performance", "powersave
 const AMD_GOVERNORS: [&str; 3] = ["schedutil", "performance", "powersave"];
 
 impl RecordedSystem {
-    /// The kernel's policy, from the recorded driver, governor, energy-performance preference and HWP boost.
+    /// The policy that the recorded kernel ran, from driver, governor, energy-performance preference and HWP boost.
     pub fn kernel_policy(&self) -> KernelPolicy {
         let idle = self.idle.as_ref().map_or("menu", |idle| &idle.governor);
         let mut stands_in = Vec::new();
@@ -47,13 +47,13 @@ impl RecordedSystem {
                 ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
                     governor.to_owned()
                 }
-                // In active mode the performance governor writes its own preference.
+                // In active mode amd-pstate's performance governor writes its own preference.
                 ("amd-pstate-epp", "performance") => "amd-pstate[governor=performance]".to_owned(),
                 ("amd-pstate-epp", _) => match policy.epp.as_deref() {
                     Some("default") | None => "amd-pstate".to_owned(),
                     Some(epp) => format!("amd-pstate[epp={epp}]"),
                 },
-                // Guided mode has the same name.
+                // amd-pstate's guided mode has the same driver name as passive mode.
                 ("amd-pstate", governor) if AMD_GOVERNORS.contains(&governor) => {
                     format!("amd-pstate[mode=passive,governor={governor}]")
                 }
@@ -73,7 +73,8 @@ impl RecordedSystem {
         }
     }
 
-    /// The value in the register counts, because the kernel gives its names other values on some processors.
+    /// The policy text for HWP with this preference. The value in the register counts, because the kernel gives its
+    /// names other values on some processors.
     fn hwp(&self, epp: Option<&str>) -> String {
         let register = self.processor.as_ref().and_then(|p| p.epp);
         let epp = match (register, epp) {

@@ -31,11 +31,11 @@ const ZEN: u32 = 23;
 /// The machine whose figures stand in for unknown ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lender {
-    /// A built-in machine.
+    /// Name of the built-in machine.
     pub machine: &'static str,
-    /// The lender's powers apply, since the class is the same. Otherwise there are no powers.
+    /// Whether the lender's powers apply, since the class is the same. Otherwise there are no powers.
     pub power: bool,
-    /// Reason for this lender, and for missing powers.
+    /// Why this machine lends, and why powers are missing.
     pub why: String,
 }
 
@@ -53,8 +53,9 @@ impl fmt::Display for Lender {
     }
 }
 
-/// The nearest built-in machine by vendor, family, segment and core. Powers are lent within a segment only, and only by cores of
-/// the kind. `guest`: what shows that it is a virtual machine, which owns no package.
+/// Chooses the built-in machine that lends figures, by vendor, family, segment and core. Powers are lent within a
+/// segment only, and only by cores of the kind. `guest`: what shows that it is a virtual machine, which owns no
+/// package.
 pub fn nearest(processor: &ProcessorIdentity, hints: &SegmentHints, guest: Option<&str>) -> Lender {
     let segment = hints.segment(processor);
     let kind = segment.as_ref().map(|(segment, _)| *segment);
@@ -78,7 +79,7 @@ pub fn nearest(processor: &ProcessorIdentity, hints: &SegmentHints, guest: Optio
     }
 }
 
-/// `AMD family 25, laptop (ACPI's pm_profile 2)`.
+/// A processor and its segment in words: `AMD family 25, laptop (ACPI's pm_profile 2)`.
 fn what_it_is(processor: &ProcessorIdentity, segment: Option<(Segment, String)>) -> String {
     let maker = match processor.vendor {
         vendor @ (CpuVendor::Amd | CpuVendor::Intel) => {
@@ -95,7 +96,7 @@ fn what_it_is(processor: &ProcessorIdentity, segment: Option<(Segment, String)>)
     }
 }
 
-/// The lender, and whether it lends powers.
+/// The lender by the processor's vendor, and whether it lends powers.
 fn by_vendor(
     processor: &ProcessorIdentity,
     hints: &SegmentHints,
@@ -120,7 +121,7 @@ fn by_vendor(
             let near = same_cores && segment == Some(Segment::Board);
             ("rk3399", same_chip || near)
         }
-        // Zen cores under another name, and x86 of further makers.
+        // Hygon has Zen cores under another name; the others are x86 of further makers.
         CpuVendor::Other if processor.name.contains("Hygon") => ("epyc-7502", false),
         CpuVendor::Other if processor.family > 0 => ("laptop", false),
         CpuVendor::Other => match segment {

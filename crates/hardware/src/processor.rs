@@ -17,13 +17,13 @@ const FILE: &str = "processors.toml";
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
-    /// Name of the recorded system.
+    /// Name of the recorded system that has the processors.
     pub system: String,
     /// Number of sockets.
     pub sockets: usize,
-    /// Enabled cores per socket, all kinds together.
+    /// Number of enabled cores per socket, all kinds together.
     pub cores: usize,
-    /// Efficiency cores among the cores, with one thread each.
+    /// Number of efficiency cores among the cores; each has one thread.
     #[serde(default)]
     pub efficiency_cores: usize,
     /// Hardware threads per core; on hybrid processors, per performance core.
@@ -49,7 +49,7 @@ pub struct Processor {
     /// Energy-performance preference in force, 0 to 255.
     #[serde(default)]
     pub epp: Option<u8>,
-    /// CPPC performance scale from `acpi_cppc`.
+    /// The CPPC performance scale, from `acpi_cppc` in sysfs.
     #[serde(default)]
     pub cppc: Option<Cppc>,
     /// Further remarks.
@@ -60,12 +60,12 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// CPUs (hardware threads) per socket.
+    /// Number of CPUs (hardware threads) per socket.
     pub fn cpus_per_socket(&self) -> usize {
         (self.cores - self.efficiency_cores) * self.threads_per_core + self.efficiency_cores
     }
 
-    /// CPUs in the system.
+    /// Number of CPUs in the system.
     pub fn cpus(&self) -> usize {
         self.sockets * self.cpus_per_socket()
     }
@@ -75,7 +75,7 @@ impl Processor {
         self.efficiency_cores > 0
     }
 
-    /// Whether thermal design power is assumed.
+    /// Whether the thermal design power is assumed.
     pub fn tdp_is_assumed(&self) -> bool {
         matches!(self.tdp_w.origin, Origin::Assumed(_))
     }
@@ -124,7 +124,7 @@ fn processors() -> &'static [Processor] {
     ALL.get_or_init(|| parse(PROCESSORS).expect("the processors are well-formed"))
 }
 
-/// The processors of the recorded system with this name.
+/// The processors of the recorded system with this name, if they are known.
 pub(crate) fn find(system: &str) -> Option<&'static Processor> {
     processors().iter().find(|p| p.system == system)
 }
@@ -145,7 +145,7 @@ fn parse(text: &str) -> Result<Vec<Processor>, RecordError> {
     Ok(all.processor)
 }
 
-/// An error on the line around the byte `at`.
+/// An error about the line of `text` that has the byte `at`.
 fn error_at(text: &str, at: usize, what: String) -> RecordError {
     RecordError {
         file: FILE,

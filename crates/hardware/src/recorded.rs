@@ -20,36 +20,36 @@ const IDLE_STATES: &str = include_str!("../data/recorded_systems/idle_states.csv
 const FREQUENCY: &str = include_str!("../data/recorded_systems/frequency.csv");
 const INTEL_IDLE: &str = include_str!("../data/recorded_systems/intel_idle.csv");
 
-/// Names of the data files, for errors.
+/// Names of the files with recorded data, for errors.
 const IDLE_FILE: &str = "idle_states.csv";
 const FREQUENCY_FILE: &str = "frequency.csv";
 
 /// A real system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordedSystem {
-    /// Short name, given by the recorder.
+    /// Short name of the system, given by the recorder.
     pub name: String,
-    /// The processor's own name.
+    /// The processor's name, as the processor itself gives it.
     pub cpu_model: String,
     /// CPUID family and model, decimal: `6/85`.
     pub family_model: String,
-    /// Version of the running kernel.
+    /// Release of the kernel that ran.
     pub kernel: String,
-    /// Idle states; `None` if they were not recorded.
+    /// Recorded idle states; `None` if they were not recorded.
     pub idle: Option<RecordedIdle>,
-    /// Frequency policies, without repetitions.
+    /// Recorded frequency policies, without repetitions.
     pub frequency: Vec<RecordedPolicy>,
-    /// `intel_pstate/hwp_dynamic_boost`; `None` where the kernel does not offer it.
+    /// Content of `intel_pstate/hwp_dynamic_boost`; `None` where the kernel does not offer it.
     pub hwp_dynamic_boost: Option<bool>,
-    /// `intel_pstate/status`: `active` or `passive`; `None` without that driver.
+    /// Content of `intel_pstate/status`: `active` or `passive`; `None` without that driver.
     pub intel_pstate_status: Option<String>,
-    /// Details of the processors, where known beyond the name.
+    /// Further figures of the processors, where known.
     pub processor: Option<Processor>,
     /// Where the record is from.
     pub source: String,
 }
 
-/// Idle side of a [`RecordedSystem`].
+/// What a [`RecordedSystem`] says about idle states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedIdle {
     /// cpuidle driver.
@@ -58,14 +58,14 @@ pub struct RecordedIdle {
     pub governor: String,
     /// Number of CPUs with recorded idle states: at most 66, even on bigger systems.
     pub recorded_cpus: usize,
-    /// The states as declared. A state that is off by default is `disabled`.
+    /// The idle states as declared. A state that is off by default is `disabled`.
     pub states: IdleStates,
 }
 
 /// A cpufreq policy of a [`RecordedSystem`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedPolicy {
-    /// Policy number: the number of the policy's first CPU.
+    /// The policy's number: the number of its first CPU.
     pub policy: usize,
     /// cpufreq driver.
     pub driver: String,
@@ -75,25 +75,25 @@ pub struct RecordedPolicy {
     pub min: Kilohertz,
     /// Highest frequency.
     pub max: Kilohertz,
-    /// Guaranteed frequency, where reported.
+    /// The guaranteed frequency, where reported.
     pub base: Option<Kilohertz>,
     /// Declared time for a frequency change; drivers without a value report 0.
     pub transition_latency: Nanoseconds,
-    /// The frequencies to choose from, where they are told.
+    /// The frequencies to choose from, where the driver lists them.
     pub available: Vec<Kilohertz>,
-    /// Energy-performance preference, if any.
+    /// The energy-performance preference, if any.
     pub epp: Option<String>,
-    /// Highest performance declared by ACPI (`acpi_cppc/highest_perf`), if any.
+    /// The highest performance that ACPI declares (`acpi_cppc/highest_perf`), if any.
     pub highest_performance: Option<u32>,
 }
 
 /// Idle-state table from a kernel driver, for one processor family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriverTable {
-    /// The driver's name for the table.
+    /// The name that the driver has for the table.
     pub name: String,
-    /// The states, with the polling state that the kernel puts before them. A state that the driver
-    /// marks as not to be used is `disabled`.
+    /// The idle states, with the polling state that the kernel puts before them. A state that the driver marks as not
+    /// to be used is `disabled`.
     pub states: IdleStates,
     /// File and line.
     pub source: String,
@@ -204,7 +204,7 @@ fn record_error(file: &'static str, line: u64, what: impl Into<String>) -> Recor
     }
 }
 
-/// Adds the frequency policy of a row to its system, which begins with its first row.
+/// Adds the frequency policy of a CSV row to its system, which is added with its first row.
 fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<(), &'static str> {
     let available = row
         .available_khz
@@ -258,7 +258,7 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
     Ok(())
 }
 
-/// Adds the idle states in the rows of a system.
+/// Adds the idle states in the CSV rows of a system.
 fn add_idle_states(
     systems: &mut [RecordedSystem],
     group: &[(u64, IdleRow)],
@@ -289,7 +289,7 @@ fn add_idle_states(
     Ok(())
 }
 
-/// Checks that a system has no idle states yet, and that its first row is about the same system.
+/// Checks that a system has no idle states yet, and that the first row is about the same system.
 fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'static str> {
     if system.idle.is_some() {
         return Err("the rows of a system follow each other");
@@ -364,7 +364,7 @@ pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> 
         .collect()
 }
 
-/// A state as the kernel declares it.
+/// An idle state as the kernel declares it.
 fn declared(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
     IdleState {
         name: name.to_owned(),
@@ -384,7 +384,7 @@ fn some_text(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// All rows of a CSV file with a header, each with its line number.
+/// Parses all rows of a CSV file with a header, each with its line number.
 fn rows<T: DeserializeOwned>(file: &'static str, text: &str) -> Result<Vec<(u64, T)>, RecordError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|e| csv_error(file, &e))?.clone();

@@ -14,21 +14,21 @@ use crate::wire::{Record, RecordKind, Reflect, Select};
 #[derive(Debug, Default)]
 pub struct Assembler {
     cpus: HashMap<u16, Cpu>,
-    /// Outcomes reported to governors are recorded, so a chosen period is complete only with its outcome.
+    /// Whether outcomes reported to governors are recorded; then a period is complete only with its outcome.
     reflects: bool,
 }
 
-/// A CPU's current idle period.
+/// What is known so far of a CPU's current idle period.
 #[derive(Debug, Default)]
 struct Cpu {
     tracker: IdleTracker,
     /// State that the governor chose last.
     chosen: u8,
-    /// Idle period that ended, perhaps before the governor was told the outcome.
+    /// The idle period that ended last, perhaps before the governor was told the outcome.
     exited: Option<Exit>,
-    /// Events after `exited`, which must be handed out later.
+    /// Events after `exited`, which must be handed out after it.
     held: Vec<Event>,
-    /// It goes, or went, online or offline.
+    /// Whether the CPU goes, or went, online or offline in its last hotplug step.
     online: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ struct Exit {
 }
 
 impl Assembler {
-    /// `reflects`: the programs see what governors are told ([`RecordKind::Reflect`]).
+    /// An assembler without events. `reflects`: the programs see what governors are told ([`RecordKind::Reflect`]).
     pub fn new(reflects: bool) -> Self {
         Self {
             cpus: HashMap::new(),
@@ -47,14 +47,14 @@ impl Assembler {
         }
     }
 
-    /// Takes a record and hands out completed events, in order of time for each CPU.
+    /// Takes a record and appends completed events to `out`, in order of time for each CPU.
     pub fn push(&mut self, record: &Record, out: &mut Vec<Event>) {
         let reflects = self.reflects;
         let number = record.cpu;
         let cpu = self.cpus.entry(number).or_default();
         let kind = match record.kind {
             RecordKind::Select(select) => {
-                // The last choice's outcome was missed.
+                // The outcome of the CPU's last choice was missed.
                 cpu.release(number, out);
                 cpu.select(record.time_ns, &select);
                 return;
@@ -62,7 +62,7 @@ impl Assembler {
             RecordKind::IdleEnter { state, left } => {
                 cpu.release(number, out);
                 cpu.note_departure(left);
-                // No driver has more states than a u8 can count.
+                // The state's index fits, since no driver has more states than a u8 can count.
                 if let Ok(state) = u8::try_from(state) {
                     cpu.tracker.enter(Nanoseconds(record.time_ns), state);
                 }
@@ -82,7 +82,7 @@ impl Assembler {
                 return;
             }
             RecordKind::Hotplug { online } => {
-                // Each hotplug step sends a record; the first counts.
+                // Each hotplug step of a CPU sends a record; the first counts.
                 if cpu.online == Some(online) {
                     return;
                 }
@@ -106,7 +106,7 @@ impl Assembler {
         cpu.add(event, out);
     }
 
-    /// Drops a CPU's state after lost records.
+    /// Drops what is known of a CPU after lost records, and appends an event about the loss.
     pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
         let known = self.cpus.entry(cpu).or_default();
         known.release(cpu, out);
@@ -121,7 +121,7 @@ impl Assembler {
         });
     }
 
-    /// Hands out events that wait for records which will never come.
+    /// Appends all events that wait for records which will never come.
     pub fn finish(&mut self, out: &mut Vec<Event>) {
         let mut numbers: Vec<u16> = self.cpus.keys().copied().collect();
         numbers.sort_unstable();
@@ -133,7 +133,7 @@ impl Assembler {
     }
 }
 
-/// The event of a record that says all by itself; `None` for records about idle periods, hotplug and names.
+/// The event of a record that is complete by itself; `None` for records about idle periods, hotplug and names.
 fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
     Some(match kind {
         RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
@@ -151,7 +151,7 @@ fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
         RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
         RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
         RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
-        // Names belong to the description.
+        // Names of tasks belong to the recording's metadata.
         RecordKind::TaskName { .. }
         | RecordKind::Select(_)
         | RecordKind::IdleEnter { .. }
@@ -162,7 +162,7 @@ fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
 }
 
 impl Cpu {
-    /// An event that is complete by itself.
+    /// Adds an event that is complete by itself, behind an unfinished idle period if there is one.
     fn add(&mut self, event: Event, out: &mut Vec<Event>) {
         if self.exited.is_some() {
             self.held.push(event);
@@ -171,14 +171,14 @@ impl Cpu {
         }
     }
 
-    /// Notes whether the CPU left the idle loop since the last period.
+    /// Notes whether the CPU left the idle loop since its last idle period.
     fn note_departure(&mut self, left: bool) {
         if left {
             self.tracker.run_task();
         }
     }
 
-    /// Notes the governor's choice.
+    /// Notes a governor's choice of an idle state.
     fn select(&mut self, time: u64, select: &Select) {
         self.note_departure(select.left);
         self.chosen = u8::try_from(select.state).unwrap_or(u8::MAX);
@@ -187,26 +187,26 @@ impl Cpu {
             .ask_governor(Nanoseconds(time), inputs, Some(select.stop_tick));
     }
 
-    /// Ends an idle period, unless the recording began in the middle.
+    /// Ends the CPU's idle period, unless the recording began in the middle of it.
     fn exit(&mut self, time: u64) {
         if let Some(period) = self.tracker.exit(Nanoseconds(time)) {
             self.exited = Some(Exit { time, period });
         }
     }
 
-    /// The kernel's own account of the period, the governor's input for learning.
+    /// Notes what the kernel told the governor about the ended idle period.
     fn reflect(&mut self, time: u64, reflect: Reflect) {
         if let Some(exit) = &mut self.exited {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
             exit.period.got_tick = reflect.got_tick;
             exit.period.poll_limit_hit = Some(reflect.poll_limit_hit);
         } else if let Some(period) = self.tracker.refuse(self.chosen) {
-            // Work came before the CPU could enter the chosen state.
+            // Work came before the CPU could enter the state that the governor chose.
             self.exited = Some(Exit { time, period });
         }
     }
 
-    /// Hands out the last period and later events.
+    /// Appends the CPU's ended idle period, and the events that waited behind it.
     fn release(&mut self, number: u16, out: &mut Vec<Event>) {
         if let Some(exit) = self.exited.take() {
             out.push(Event {

@@ -1,4 +1,4 @@
-//! Facts about the recorded machine.
+//! Reads facts about the machine that is recorded.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub fn metadata(system: &System) -> Metadata {
     }
 }
 
-/// Name of the first processor.
+/// Reads the name of the first processor.
 fn processor(root: &Root) -> Option<String> {
     let info = root.optional("proc/cpuinfo")?;
     info.lines().find_map(|line| {
@@ -63,7 +63,7 @@ fn machine_id(root: &Root) -> Option<String> {
     Some(format!("{:016x}", u64::from_be_bytes(first)))
 }
 
-/// All settings that the machine has, but for idle states switched off, which the idle states say.
+/// Reads all settings that the machine has, except for idle states switched off, which the idle states tell.
 fn settings(system: &System) -> Vec<RecordedSetting> {
     let mut settings: Vec<RecordedSetting> = Vec::new();
     for info in SETTINGS
@@ -90,13 +90,13 @@ fn settings(system: &System) -> Vec<RecordedSetting> {
     settings
 }
 
-/// A file whose kernel writes `none` for nothing.
+/// Reads a file; `None` also for the word `none`, which the kernel writes for nothing.
 fn present(root: &Root, file: &str) -> Option<String> {
     root.optional(file)
         .filter(|text| !text.is_empty() && text != "none")
 }
 
-/// CPUs with the same states make one group.
+/// Reads the CPUs' idle states; CPUs with the same states make one group.
 fn idle_states(system: &System) -> Vec<CpuIdleStates> {
     let mut groups: Vec<CpuIdleStates> = Vec::new();
     for cpu in system.cpus() {
@@ -174,7 +174,7 @@ fn devices(root: &Root) -> Vec<BlockDevice> {
         .into_iter()
         .filter_map(|name| {
             let directory = format!("sys/block/{name}");
-            // Without a size nothing is behind it: unused loop devices, empty card readers.
+            // A block device without a size is left out: unused loop devices, empty card readers.
             root.number(&format!("{directory}/size"))
                 .filter(|size| *size > 0)?;
             let numbers = root.optional(&format!("{directory}/dev"))?;
@@ -190,7 +190,7 @@ fn devices(root: &Root) -> Vec<BlockDevice> {
         .collect()
 }
 
-/// CPUs that share a core with others.
+/// Groups of CPUs that share a core; cores with one CPU are left out.
 fn siblings(system: &System) -> Vec<Vec<u32>> {
     let mut cores: Vec<Vec<u32>> = Vec::new();
     for cpu in system.cpus() {
@@ -205,7 +205,7 @@ fn siblings(system: &System) -> Vec<Vec<u32>> {
     cores
 }
 
-/// Names of interrupts, as their handlers give them.
+/// Reads the names of interrupts, as their handlers give them.
 fn interrupts(root: &Root) -> BTreeMap<u32, String> {
     let names = root.names("sys/kernel/irq").into_iter();
     let named = names.filter_map(|number| {
@@ -218,7 +218,7 @@ fn interrupts(root: &Root) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// `CONFIG_HZ`, where the distribution puts the kernel's configuration.
+/// Reads `CONFIG_HZ` from where the distribution puts the kernel's configuration.
 fn configured_hz(root: &Root, release: &str) -> Option<u32> {
     [
         format!("boot/config-{release}"),
@@ -233,8 +233,8 @@ fn configured_hz(root: &Root, release: &str) -> Option<u32> {
     })
 }
 
-/// A moment on two clocks: the kernel's ticks and its nanoseconds. Two of them give the tick rate where the kernel's
-/// configuration cannot be had.
+/// A moment on two clocks: the kernel's ticks and its nanoseconds. Two moments give the tick rate where the kernel's
+/// configuration is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickClock {
     ticks: u64,
@@ -242,7 +242,7 @@ pub struct TickClock {
 }
 
 impl TickClock {
-    /// Now; `None` where the kernel does not show it (`/proc/timer_list`, root only).
+    /// Reads both clocks now; `None` where the kernel does not show them (`/proc/timer_list`, root only).
     pub fn now(root: &Root) -> Option<Self> {
         let list = root.optional("proc/timer_list")?;
         let ns = list
@@ -257,16 +257,16 @@ impl TickClock {
         })
     }
 
-    /// The tick rate in Hz, if the time since `earlier` tells it from the others that kernels are built with.
+    /// The tick rate in Hz between two moments; `None` if they are too close to tell it from other usual rates.
     pub fn hz_since(self, earlier: Self) -> Option<u32> {
-        // kernel/Kconfig.hz, and what single architectures and distributions have.
+        // Tick rates in kernel/Kconfig.hz, and those of single architectures and distributions.
         const RATES: [u32; 8] = [24, 48, 100, 128, 250, 300, 500, 1000];
         let ticks = self.ticks.checked_sub(earlier.ticks)?;
         let ns = self.ns.checked_sub(earlier.ns).filter(|ns| *ns > 0)?;
         let measured = ticks as f64 * 1e9 / ns as f64;
         RATES.into_iter().find(|rate| {
             let rate = f64::from(*rate);
-            // One tick more or less, and 2 % for ticks that a stopped tick counts late.
+            // Tolerance: one tick more or less, and 2 % for ticks that a stopped tick counts late.
             (measured - rate).abs() < rate * 0.02 + 1e9 / ns as f64
                 && 1e9 / (ns as f64) < rate * 0.05
         })

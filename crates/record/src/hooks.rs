@@ -1,4 +1,4 @@
-//! Kernel hooks: the list, what each records, and attaching.
+//! The kernel hooks of the eBPF programs: the list, what each records, and attaching.
 
 use aya::programs::fexit::FExitLink;
 use aya::programs::tp_btf::BtfTracePointLink;
@@ -11,18 +11,18 @@ use wakepath_trace::recording::{DataQuality, Recorded};
 enum Place {
     /// At a tracepoint.
     Tracepoint,
-    /// When a kernel function returns.
+    /// The program runs when a kernel function returns.
     Return,
 }
 
-/// A hook, and the program for it.
+/// A kernel hook, and the eBPF program for it.
 struct Hook {
-    /// The tracepoint or function.
+    /// Name of the tracepoint or kernel function.
     name: &'static str,
-    /// The program in `record.bpf.c`.
+    /// Name of the eBPF program in `record.bpf.c`.
     program: &'static str,
     place: Place,
-    /// Data missing without the hook.
+    /// What is not recorded without the hook.
     gives: &'static str,
 }
 
@@ -112,15 +112,15 @@ const fn at_return(name: &'static str, program: &'static str, gives: &'static st
 /// A hook that this kernel lacks or refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingHook {
-    /// The tracepoint or function.
+    /// Name of the tracepoint or kernel function.
     pub name: &'static str,
-    /// Data missing or incomplete without the hook.
+    /// What is missing or incomplete in the recording without the hook.
     pub gives: &'static str,
     /// Why not.
     pub reason: String,
 }
 
-/// A program that runs; detached when dropped.
+/// A program attached to a hook; dropping it detaches the program.
 pub(crate) enum Link {
     Tracepoint(#[expect(dead_code, reason = "kept for its drop")] BtfTracePointLink),
     Return(#[expect(dead_code, reason = "kept for its drop")] FExitLink),
@@ -134,7 +134,7 @@ pub(crate) struct Attached {
     by_switches: bool,
 }
 
-/// Attaches every available program.
+/// Attaches a program to every hook that the kernel has.
 ///
 /// # Errors
 /// When the first hook, without which there is nothing to record, cannot be used.
@@ -160,7 +160,7 @@ pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramErro
 }
 
 impl Attached {
-    /// Data recorded by the attached hooks.
+    /// Which kinds of facts the attached hooks record, and how well.
     pub(crate) fn recorded(&self) -> Recorded {
         Recorded {
             idle: self.quality(&["cpu_idle"]),
@@ -193,7 +193,7 @@ impl Attached {
         self.missing.iter().any(|hook| hook.name == name)
     }
 
-    /// Quality of data that come from some hooks.
+    /// Quality of a kind of fact that comes from some hooks.
     fn quality(&self, hooks: &[&str]) -> DataQuality {
         if hooks.iter().any(|hook| self.lacks(hook)) {
             DataQuality::Missing
@@ -202,7 +202,7 @@ impl Attached {
         }
     }
 
-    /// Quality of a governor's input. Beside the hook where the governor asks, the hooks around the choice are needed.
+    /// Quality of a governor's input. The hook where the governor asks and the hooks around the choice are needed.
     fn input_quality(&self, question: &str) -> DataQuality {
         self.quality(&["cpuidle_select", "cpuidle_governor_latency_req", question])
     }

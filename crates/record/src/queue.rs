@@ -2,29 +2,29 @@
 
 use crate::wire::{self, CpuBuffer, Delivered, Record, WireError};
 
-/// Records on their way from the kernel to a batch.
+/// Records on their way from the kernel's buffers to a batch.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Begin of the recording: earlier records are left out.
+    /// Start of the recording in ns: earlier records are left out.
     begun_ns: u64,
-    /// Records that wait for earlier ones of other CPUs.
+    /// Records that wait for earlier records of other CPUs.
     waiting: Vec<Record>,
     cpus: Vec<Cpu>,
 }
 
-/// Progress through a CPU's buffers.
+/// How far a CPU's buffers have been taken.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     /// Generation of the CPU's next delivered buffer.
     next: u64,
-    /// Bytes already taken from the next buffer.
+    /// Number of bytes already taken from the CPU's next buffer.
     taken: usize,
-    /// Records that interrupted the filling of a buffer; earlier records come with the next buffer.
+    /// Records that interrupted the filling of the CPU's buffer; earlier records come with the next buffer.
     nested: Vec<Record>,
 }
 
 impl Cpu {
-    /// Bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
+    /// Number of bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
     fn taken_from(&self, generation: u64) -> usize {
         if generation == self.next {
             self.taken
@@ -43,7 +43,7 @@ impl Queue {
         }
     }
 
-    /// Takes a delivery, without the bytes taken before.
+    /// Takes the records of a delivered buffer, without the bytes taken before.
     pub(crate) fn take_delivered(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
         match Delivered::new(bytes)? {
@@ -60,7 +60,7 @@ impl Queue {
         }
     }
 
-    /// Takes the content of a CPU's unfinished buffer, once all earlier buffers were delivered. Does nothing if this
+    /// Takes the records of a CPU's unfinished buffer, once all earlier buffers were delivered. Does nothing if this
     /// buffer was delivered too.
     pub(crate) fn take_buffer(
         &mut self,
@@ -85,14 +85,14 @@ impl Queue {
         buffer.words() * size_of::<u64>() > taken
     }
 
-    /// End of the recording: nested records need not wait any longer.
+    /// Lets nested records wait no longer, at the end of the recording.
     pub(crate) fn end(&mut self) {
         for cpu in &mut self.cpus {
             self.waiting.append(&mut cpu.nested);
         }
     }
 
-    /// Records until `last_ns`, in order of time.
+    /// Takes the waiting records until `last_ns`, in order of time.
     pub(crate) fn take_until(&mut self, last_ns: u64) -> Vec<Record> {
         // A stable sort keeps a CPU's records with equal times in the order of writing.
         self.waiting.sort_by_key(|record| record.time_ns);
@@ -104,7 +104,8 @@ impl Queue {
     }
 }
 
-/// Appends the records in `bytes` since `begun_ns`. Earlier names stay, since the kernel never sends a name again.
+/// Decodes the records in `bytes`, and appends those since `begun_ns`. Earlier names stay, since the kernel never sends
+/// a name again.
 fn decode_into(records: &mut Vec<Record>, bytes: &[u8], begun_ns: u64) -> Result<(), WireError> {
     for decoded in wire::decode(bytes) {
         let record = decoded?;

@@ -1,4 +1,4 @@
-//! A recording: loaded programs and per-CPU buffers, read in order of time.
+//! A recording in progress: loaded eBPF programs and per-CPU buffers, read in order of time.
 
 use aya::maps::{Array, ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::ProgramError;
@@ -13,16 +13,16 @@ use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::Queue;
 use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
 
-/// The programs as clang compiled them when wakepath was built; empty when it could not.
+/// The eBPF programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
-/// Reason for missing programs.
+/// The reason why this build has no eBPF programs.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.missing"));
 
-/// Subject in messages about missing rights.
+/// Subject of messages about missing rights.
 const SUBJECT: &str = "recording";
-/// Bytes for each CPU unless told otherwise: at 200 000 records a second of 40 bytes, half a second.
+/// Default size of each CPU's buffer in bytes: at 200 000 records a second of 40 bytes, half a second.
 pub const BUFFER_BYTES: u32 = 4 << 20;
-/// A buffer is whole pages; elsewhere than on x86 they may have this size.
+/// Largest size of a page in bytes, of which a buffer is a multiple; other machines than x86 may have this size.
 const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
     4 << 10
 } else {
@@ -30,13 +30,13 @@ const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
 };
 /// How long a record may take from its time stamp to its buffer: a virtual CPU can stand still for 20 ms.
 const SETTLE_NS: u64 = 30_000_000;
-/// How often a busy buffer is read again. Adding a record takes far less time than reading a buffer.
+/// How often the reading of a busy buffer is repeated. Adding a record takes far less time than reading a buffer.
 const BUFFER_READS: usize = 16;
 
-/// Events since the last batch.
+/// The records since the last batch.
 #[derive(Debug, Default)]
 pub struct RecordBatch {
-    /// Records in order of time.
+    /// The records, in order of time.
     pub records: Vec<Record>,
     /// Time up to which all records are in this batch or an earlier one.
     pub until_ns: u64,
@@ -44,24 +44,24 @@ pub struct RecordBatch {
     pub lost: Vec<(u16, u64)>,
 }
 
-/// State of a CPU's buffer.
+/// What a copy of a CPU's buffer gave.
 enum BufferCopy {
     /// The buffer in use, by generation, with its records; every earlier delivery is readable by now.
     CpuBuffer(u64, Vec<u8>),
-    /// The buffer was handed over while it was read: its records come with the delivery.
+    /// The buffer was handed over while it was copied: its records come with the delivery.
     HandedOver,
 }
 
-/// Attached programs and their output.
+/// The attached eBPF programs and their buffers.
 pub struct LiveRecording {
     attached: Attached,
     ebpf: Ebpf,
     rings: Vec<RingBuf<MapData>>,
     lost_before: Vec<u64>,
     queue: Queue,
-    /// When the programs were attached.
+    /// Time when the programs were attached, in ns.
     begun_ns: u64,
-    /// By CPU, the time up to which all records were taken.
+    /// Time up to which all records of each CPU were taken, in ns.
     taken_until_ns: Vec<u64>,
     meter: Meter,
 }
@@ -104,7 +104,7 @@ impl LiveRecording {
         })
     }
 
-    /// Time when recording began, on the clock of the records.
+    /// Time when the recording began, in ns on the clock of the records.
     pub fn begun_ns(&self) -> u64 {
         self.begun_ns
     }
@@ -124,7 +124,7 @@ impl LiveRecording {
         self.attached.sees_reflect()
     }
 
-    /// Cost so far; `None` where the kernel does not count.
+    /// The programs' cost so far; `None` where the kernel does not count it.
     pub fn overhead(&self) -> Option<Overhead> {
         self.meter.read()
     }
@@ -145,7 +145,7 @@ impl LiveRecording {
     /// A record is malformed.
     pub fn stop(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
         let overhead = self.meter.read();
-        // Programs detach one after the other, so the last records have gaps.
+        // The programs detach one after the other, so the last records have gaps.
         let ended_ns = now_ns();
         self.attached.links.clear();
         self.await_programs();
@@ -162,7 +162,7 @@ impl LiveRecording {
     fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
         let state = (0..BUFFER_READS).find_map(|_| self.copy_records(cpu));
-        // Deliveries made before the buffer was read, possibly with that same buffer.
+        // Deliveries are taken that were made before the buffer was read, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
             self.queue.take_delivered(cpu, &bytes)?;
         }
@@ -179,7 +179,7 @@ impl LiveRecording {
     /// by word. So generation, length and records each take a copy of their own, and a last one tells whether the buffer
     /// is still the same.
     fn copy_records(&self, cpu: usize) -> Option<BufferCopy> {
-        // The map exists as long as the programs.
+        // The map of buffers exists as long as the programs.
         let map = self.ebpf.map("buffers")?;
         let buffers = Array::<_, CpuBufferWords>::try_from(map).ok()?;
         let first = copy_buffer(&buffers, cpu)?;
@@ -207,16 +207,17 @@ impl LiveRecording {
         }
     }
 
-    /// Returns when no program runs any more: the kernel waits for them all when a map in a map is set.
+    /// Waits until no program runs any more: the kernel waits for them all when a map in a map is set.
     fn await_programs(&mut self) {
         let rings = self.ebpf.map_mut("rings").map(ArrayOfMaps::try_from);
         if let (Some(Ok(mut rings)), Some(ring)) = (rings, self.rings.first()) {
-            // The ring is in the map already. After a failure nothing better can be done than to continue.
+            // The ring buffer is in the map already. If setting it again fails, continuing is the best that can be
+            // done.
             let _: Result<(), MapError> = rings.set(0, ring, 0);
         }
     }
 
-    /// Records lost since the last call, by CPU.
+    /// Takes the numbers of records lost since the last call, by CPU.
     fn take_lost(&mut self) -> Vec<(u16, u64)> {
         let counts = self
             .ebpf
@@ -237,12 +238,12 @@ impl LiveRecording {
     }
 }
 
-/// Copies a CPU's buffer out of the kernel.
+/// Copies a CPU's buffer from the kernel.
 fn copy_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Option<CpuBuffer> {
     buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer)
 }
 
-/// The present time on the clock of the records.
+/// The present time in ns, on the clock of the records.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()

@@ -1,4 +1,4 @@
-//! A recording from start to file.
+//! Records a machine into a file, from start to end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::recording::{LiveRecording, RecordBatch};
 use crate::stream::name_task;
 use crate::wire::WireError;
 
-/// How often what was recorded goes to the file in a readable way.
+/// How often the file is flushed, so that it is readable if nothing follows.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Why a recording could not be made.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// The file could not be written.
+    /// The file of the recording could not be written.
     #[error(transparent)]
     File(#[from] RecordingError),
-    /// The programs wrote something else than this library reads; a fault of wakepath's.
+    /// An eBPF program wrote something else than this library reads; a fault of wakepath's.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
@@ -51,32 +51,32 @@ struct Sink {
     without_states: Vec<u32>,
 }
 
-/// Summary of a recording, with its cost.
+/// What a recording has, with its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordSummary {
     /// How long.
     pub duration: Duration,
-    /// CPUs online at the start.
+    /// Number of CPUs online at the start.
     pub cpus: u32,
     /// Idle periods.
     pub idle_periods: u64,
     /// Completed block requests.
     pub block_completions: u64,
-    /// Wake-ups of tasks.
+    /// Number of wake-ups of tasks.
     pub wakes: u64,
-    /// Wake-ups of tasks in iowait.
+    /// Number of wake-ups of tasks that waited for I/O.
     pub iowait_wakes: u64,
     /// Expired timers.
     pub timers: u64,
     /// Frequency changes.
     pub frequency_changes: u64,
-    /// Events in the file.
+    /// Number of events in the file.
     pub events: u64,
-    /// Records from the eBPF programs; several make an idle period.
+    /// Number of records from the eBPF programs; several records make an idle period.
     pub records: u64,
-    /// Records lost for lack of room.
+    /// Number of records lost because a buffer was full.
     pub lost: u64,
-    /// Cost; `None` where the kernel does not count.
+    /// Run time of the eBPF programs; `None` where the kernel does not count it.
     pub overhead: Option<Overhead>,
 }
 
@@ -118,12 +118,12 @@ impl RecordSession {
         })
     }
 
-    /// Events written so far, and records lost.
+    /// Number of events written so far, and of records lost.
     pub fn progress(&self) -> (u64, u64) {
         (self.sink.summary.events, self.sink.summary.lost)
     }
 
-    /// Writes what happened since the last call; to be called a few times a second.
+    /// Writes what has happened since the last call to the file; to be called a few times a second.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -137,7 +137,7 @@ impl RecordSession {
         Ok(())
     }
 
-    /// Ends the recording.
+    /// Ends the recording, and completes its file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -159,7 +159,7 @@ impl RecordSession {
         let metadata = sink.writer.metadata_mut();
         metadata.hz = metadata.hz.or(measured);
         if sees_iowaiters && !sink.iowaiters_seen {
-            // The hook exists, but this governor never asks.
+            // A governor's input counts as recorded only if this governor asks for it, though the hook exists.
             metadata.recorded.iowaiters = DataQuality::Missing;
         }
         sink.writer.finish()?;
@@ -188,7 +188,7 @@ impl Sink {
         }
         let metadata = self.writer.metadata_mut();
         metadata.lost_events = self.summary.lost;
-        // A machine may rest at both ends of the recording, without any event.
+        // The recording's span is noted, because a machine may rest at both ends without any event.
         metadata.span_ns = Some([self.begun_ns, batch.until_ns.max(self.begun_ns)]);
         self.write_events()
     }

@@ -22,7 +22,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Begins with programs that are attached.
+    /// Begins to hand out the events of attached programs.
     pub fn start(recording: LiveRecording, system: &System) -> Self {
         let mut metadata = facts::metadata(system);
         metadata.recorded = recording.recorded();
@@ -35,24 +35,25 @@ impl EventStream {
         }
     }
 
-    /// The machine, and what is recorded; names of tasks come as their I/O does.
+    /// Metadata about the machine and about what is recorded; names of tasks come as their I/O does.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Cost so far; `None` where the kernel does not count it.
+    /// The eBPF programs' cost so far; `None` where the kernel does not count it.
     pub fn overhead(&self) -> Option<Overhead> {
         self.recording.overhead()
     }
 
-    /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops those of tasks other than `used`.
+    /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
+    /// `used`.
     pub fn forget_names(&mut self, used: &HashSet<u32>) {
         if self.metadata.tasks.len() >= MAX_NAMES / 2 {
             self.metadata.tasks.retain(|task, _| used.contains(task));
         }
     }
 
-    /// Hands what happened since the last call to `each`; to be called a few times a second.
+    /// Hands the events since the last call to `each`; to be called a few times a second.
     ///
     /// # Errors
     /// The programs wrote something else than this library reads; a fault of wakepath's.
@@ -77,7 +78,7 @@ impl EventStream {
     }
 }
 
-/// Keeps the name of a task that a record tells.
+/// Keeps the name of a task in the metadata, if the record has one.
 pub(crate) fn name_task(metadata: &mut Metadata, record: &Record) {
     if let RecordKind::TaskName { task, name } = record.kind {
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();

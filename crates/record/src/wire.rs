@@ -6,63 +6,63 @@ use wakepath_trace::recording::{Block, Interrupt, QueueStep, TaskStep};
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// CLOCK_MONOTONIC, in ns.
+    /// Time of the event on CLOCK_MONOTONIC, in ns.
     pub time_ns: u64,
     /// CPU of the event; for frequency changes and hotplug, the affected CPU.
     pub cpu: u16,
-    /// Kind of the event.
+    /// Kind of the event, with its fields.
     pub kind: RecordKind,
 }
 
-/// Event on a CPU.
+/// What a record says, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// The CPU entered an idle state.
     IdleEnter {
-        /// Index of the state.
+        /// Index of the entered idle state.
         state: u32,
-        /// The CPU left the idle loop since the last such record of it, or [`RecordKind::Select`].
+        /// Whether the CPU left the idle loop since its last such record, or [`RecordKind::Select`].
         left: bool,
     },
     /// The CPU left its idle state.
     IdleExit,
     /// The governor chose a state. Its inputs are `None` where the governor did not ask, or the kernel hides them.
     Select(Select),
-    /// The governor learned the outcome of an idle state.
+    /// The governor was told the outcome of an idle state.
     Reflect(Reflect),
-    /// A request went to a drive.
+    /// A block request was issued to a drive.
     BlockIssue(Block),
-    /// A drive finished a request.
+    /// A drive completed a block request.
     BlockComplete(Block),
     /// A task was made runnable on `target`.
     Wake {
-        /// The CPU that is to run the task.
+        /// The CPU that is to run the woken task.
         target: u32,
-        /// The task waited for I/O.
+        /// Whether the task waited for I/O.
         iowait: bool,
     },
-    /// The CPU runs at this frequency now.
+    /// The CPU's frequency changed.
     Frequency {
         /// The frequency in kHz.
         khz: u32,
     },
     /// A high-resolution timer fired.
     Hrtimer {
-        /// The timer is the scheduler's tick.
+        /// Whether the timer is the scheduler's tick.
         tick: bool,
     },
     /// A timer of the timer wheel fired.
     Timer,
     /// The CPU takes one of many steps of going online or offline.
     Hotplug {
-        /// The CPU goes online.
+        /// Whether the CPU goes online, rather than offline.
         online: bool,
     },
     /// A bio or request took a step towards its issue.
     Queueing(QueueStep),
     /// The CPU took an interrupt, or woke another CPU.
     Interrupt(Interrupt),
-    /// A task that did I/O took a step on its way back.
+    /// A task that waits for I/O took a step back to running.
     Task {
         /// The thread number.
         task: u32,
@@ -73,15 +73,15 @@ pub enum RecordKind {
     TaskName {
         /// The thread number.
         task: u32,
-        /// The name, padded with zeros.
+        /// The task's name, padded with zeros.
         name: [u8; 16],
     },
 }
 
-/// The governor's inputs and choice.
+/// What the governor was told, and what it chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Select {
-    /// Index of the chosen state.
+    /// Index of the chosen idle state.
     pub state: u32,
     /// Whether the governor wants the tick stopped.
     pub stop_tick: bool,
@@ -91,66 +91,66 @@ pub struct Select {
     pub delta_tick_ns: Option<i64>,
     /// The latency limit in force, in ns.
     pub latency_ns: Option<i64>,
-    /// Tasks that wait for I/O and ran here last.
+    /// Number of tasks that wait for I/O and ran on this CPU last.
     pub iowaiters: Option<u32>,
     /// Whether the tick was stopped when the governor was asked.
     pub tick_stopped: Option<bool>,
-    /// The CPU left the idle loop since the last such record of it, or [`RecordKind::IdleEnter`].
+    /// Whether the CPU left the idle loop since its last such record, or [`RecordKind::IdleEnter`].
     pub left: bool,
 }
 
-/// Outcome of an idle state, as the governor was told.
+/// The outcome of an idle state, as the governor was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reflect {
-    /// Index of the state entered; `None` when the driver refused, or the CPU had work before it entered one.
+    /// Index of the idle state that was entered; `None` when the driver refused, or work came before.
     pub state: Option<u32>,
     /// How long the CPU was idle as the kernel counts it, in ns.
     pub residency_ns: u64,
     /// Whether the tick ended the idle state, where the governor asked.
     pub got_tick: Option<bool>,
-    /// Whether polling reached its limit.
+    /// Whether polling ended at its time limit.
     pub poll_limit_hit: bool,
 }
 
 /// A record that contradicts `bpf/wire.h`: programs and this module disagree.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
-    /// The record is cut short.
+    /// The record ends too early.
     #[error("a record of kind {kind} has {length} bytes, not {expected}")]
     Length {
-        /// The kind; 0 when there is not even a header.
+        /// Number of the record's kind; 0 when there is not even a header.
         kind: u16,
         /// Bytes present.
         length: usize,
-        /// Bytes expected for the kind.
+        /// Number of bytes that a record of the kind has.
         expected: usize,
     },
-    /// The kind is unknown.
+    /// The number of the record's kind is unknown.
     #[error("there is no record of kind {0}")]
     Kind(u16),
 }
 
 const HEADER: usize = 16;
 
-/// `WP_NESTED`, in place of a generation.
+/// Marks a nested record in place of a buffer's generation: `WP_NESTED`.
 const NESTED: u64 = u64::MAX;
 
-/// Room of a CPU's buffer in words: `WP_PILE_WORDS`.
+/// Size of a CPU's buffer in 8-byte words: `WP_PILE_WORDS`.
 const PILE_WORDS: usize = 188;
-/// Words before the data.
+/// Number of words in a CPU's buffer before the records.
 const PILE_HEAD: usize = 3;
 
-/// Data that a CPU handed over at once.
+/// What a CPU handed over at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
-    /// A buffer: its generation on this CPU, and its records.
+    /// A buffer of records, with the buffer's generation on this CPU.
     CpuBuffer(u64, &'a [u8]),
     /// A single record from an interruption while the CPU added to its buffer: earlier records come with the buffer.
     Nested(&'a [u8]),
 }
 
 impl<'a> Delivered<'a> {
-    /// Decodes a delivery.
+    /// Splits a delivery into its header and its records.
     ///
     /// # Errors
     /// The delivery is too short for a header.
@@ -168,10 +168,10 @@ impl<'a> Delivered<'a> {
     }
 }
 
-/// `struct wp_cpu_buffer` in words.
+/// The words of a CPU's buffer: `struct wp_cpu_buffer`.
 pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 
-/// Copy of a CPU's buffer in the kernel. Each word was read at a moment of its own.
+/// A copy of a CPU's buffer in the kernel. Each word was read at a moment of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBuffer(pub CpuBufferWords);
 
@@ -187,27 +187,27 @@ impl CpuBuffer {
         Self(buffer)
     }
 
-    /// The first field of two in a word.
+    /// The first of the two 32-bit fields in a word of the buffer.
     fn first_half(&self, word: usize) -> u32 {
         Fields(&self.0[word].to_ne_bytes()).u32().unwrap_or(0)
     }
 
-    /// Number of words in use.
+    /// Number of the buffer's words in use.
     pub fn words(&self) -> usize {
         (self.first_half(0) as usize).min(PILE_WORDS)
     }
 
-    /// A record is being added.
+    /// Whether the CPU is just adding a record.
     pub fn is_busy(&self) -> bool {
         self.first_half(1) != 0
     }
 
-    /// Number of earlier buffers on the CPU.
+    /// Generation of the buffer: the number of earlier buffers on the CPU.
     pub fn generation(&self) -> u64 {
         self.0[2]
     }
 
-    /// The first data words as bytes: records in sequence.
+    /// The first `words` words of records, as bytes.
     pub fn data(&self, words: usize) -> Vec<u8> {
         let data = &self.0[PILE_HEAD..];
         let taken = data.iter().take(words);
@@ -215,7 +215,7 @@ impl CpuBuffer {
     }
 }
 
-/// Decodes records delivered together.
+/// Decodes the records that were delivered together.
 ///
 /// # Errors
 /// A record has an impossible length or kind.
@@ -283,7 +283,7 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     }
 }
 
-/// A flag in the highest bit of a word: `WP_LEFT`, `WP_IOWAIT`.
+/// A flag in the highest bit of a word, such as `WP_LEFT` and `WP_IOWAIT`.
 const FLAG: u32 = 1 << 31;
 
 fn idle_enter(word: u32) -> RecordKind {
@@ -319,7 +319,7 @@ const fn has_bit(flags: u32, bit: u32) -> bool {
     flags & 1 << bit != 0
 }
 
-/// Bytes left to decode.
+/// The bytes of a record that are left to decode.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -363,7 +363,7 @@ impl Fields<'_> {
     fn reflect(&mut self, state: u32) -> Option<Reflect> {
         let (residency_ns, flags, _unused) = (self.u64()?, self.u32()?, self.u32()?);
         Some(Reflect {
-            // Negative: an error code of the driver's.
+            // A negative state is an error code of the driver's.
             state: (state.cast_signed() >= 0).then_some(state),
             residency_ns,
             got_tick: (flags & 1 != 0).then_some(flags & 2 != 0),

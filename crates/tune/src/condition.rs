@@ -7,21 +7,22 @@ use wakepath_results::{Condition, Metric};
 
 use crate::TuneError;
 
-/// A limit for a metric, in one load or in every load.
+/// A condition on the answer: a limit for a metric, in one load or in every load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadCondition {
     /// The metric, the direction and the limit. The limit is in the metric's unit, or in percent.
     pub condition: Condition,
-    /// The load; `None`: every load.
+    /// Name of the load; `None`: every load.
     pub load: Option<String>,
-    /// The limit is a change in percent against unchanged policies.
+    /// Whether the limit is a change in percent against unchanged policies.
     pub is_relative: bool,
-    /// The condition was added because the load asks for no rate.
+    /// Whether the condition was added because the load asks for no rate.
     pub is_implied: bool,
 }
 
 impl LoadCondition {
-    /// A load without a rate saves power by doing less: `iops` must stay near the present rate.
+    /// The condition that `iops` of a load without a rate stays near the present rate: such a load could save power by
+    /// doing less.
     pub fn least_iops(load: &str) -> Self {
         Self {
             condition: Condition {
@@ -50,7 +51,7 @@ impl LoadCondition {
         }
     }
 
-    /// Whether a value keeps the condition.
+    /// Whether a metric's value keeps the condition.
     pub fn keeps(&self, value: f64, in_force: f64) -> bool {
         let condition = Condition {
             limit: self.limit(in_force),
@@ -59,18 +60,18 @@ impl LoadCondition {
         condition.keeps(value)
     }
 
-    /// Distance beyond the limit as a share of the limit; 0 where the condition is kept.
+    /// Distance of a metric's value beyond the limit as a share of the limit; 0 where the condition is kept.
     pub fn excess(&self, value: f64, in_force: f64) -> f64 {
         if self.keeps(value, in_force) {
             return 0.0;
         }
         let limit = self.limit(in_force);
         let distance = (value - limit).abs();
-        // A value at a limit that excludes itself breaks the condition, too.
+        // A value exactly at a limit that excludes itself breaks the condition, too.
         (distance / limit.abs().max(f64::MIN_POSITIVE)).max(1e-9)
     }
 
-    /// Distance within the limit in percent of the limit; negative where the condition is broken.
+    /// Distance of a metric's value within the limit in percent of the limit; negative where the condition is broken.
     pub fn margin(&self, value: f64, in_force: f64) -> f64 {
         let limit = self.limit(in_force);
         let distance = if self.condition.below {
@@ -81,7 +82,7 @@ impl LoadCondition {
         100.0 * distance / limit.abs().max(f64::MIN_POSITIVE)
     }
 
-    /// A note if the limit looks like another unit: a thousand times away from what is in force.
+    /// A note if the limit seems to be in another unit: a thousand times away from what is in force.
     pub fn unit_note(&self, in_force: f64) -> Option<String> {
         let limit = self.limit(in_force);
         if self.is_relative || limit <= 0.0 || in_force <= 0.0 {
@@ -127,7 +128,7 @@ impl FromStr for LoadCondition {
     }
 }
 
-/// The sentence for an unknown metric.
+/// The message for an unknown metric.
 pub(crate) fn unknown_metric(name: &str) -> String {
     let names = wakepath_results::METRICS.iter().map(|metric| &*metric.name);
     let near = wakepath_units::spelling::nearest(name, names.clone());
@@ -139,13 +140,13 @@ pub(crate) fn unknown_metric(name: &str) -> String {
     }
 }
 
-/// Whether the number behind the comparison has a sign.
+/// Whether the number behind the comparison has a sign, as in `<= +5%`.
 fn has_sign(text: &str) -> bool {
     let number = text.rsplit(['<', '>', '=']).next().unwrap_or("");
     number.trim_start().starts_with(['+', '-'])
 }
 
-/// `p99_us(load1) < 150` without the load, and the load.
+/// Splits `p99_us(load1) < 150` into the condition without the load, and the load.
 fn split_load(text: &str) -> Result<(String, Option<String>), String> {
     let Some((metric, rest)) = text.split_once('(') else {
         return Ok((text.to_owned(), None));
@@ -159,7 +160,7 @@ fn split_load(text: &str) -> Result<(String, Option<String>), String> {
     ))
 }
 
-/// Explains a faulty condition.
+/// Explains what is wrong with a condition.
 fn explain_condition(text: &str) -> String {
     let limit = text.rsplit(['<', '>', '=']).next().unwrap_or("").trim();
     let metric = text.split(['<', '>']).next().unwrap_or("").trim();

@@ -1,4 +1,4 @@
-//! Figures for a set from runs: the objective in each seed, metrics by load.
+//! Figures of a policy set from its runs: the objective in each seed, metrics by load.
 
 use crate::TuneError;
 use crate::condition::LoadCondition;
@@ -14,10 +14,10 @@ pub(crate) struct Question<'a> {
     pub(crate) conditions: &'a [LoadCondition],
 }
 
-/// How good a trial looks: first by the conditions, then by the objective; less is better.
+/// How good the runs of a policy set look: first by the conditions, then by the objective; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Score {
-    /// Distance beyond limits, added up over conditions, as shares of the limits.
+    /// Distances beyond the limits of conditions, added up, as shares of the limits.
     pub(crate) excess: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
@@ -64,7 +64,7 @@ impl Question<'_> {
             .collect())
     }
 
-    /// Each condition with each load concerned.
+    /// Each condition with the index of each load that it concerns.
     pub(crate) fn limits(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
         self.conditions.iter().flat_map(|condition| {
             let loads = self.loads.iter().enumerate();
@@ -74,7 +74,7 @@ impl Question<'_> {
         })
     }
 
-    /// The score of a trial beside what is in force.
+    /// The score of a policy set's runs, compared with those of what is in force.
     ///
     /// # Errors
     /// A load lacks a metric.
@@ -101,7 +101,7 @@ impl Question<'_> {
     }
 }
 
-/// The runs' metrics by name.
+/// Names of the metrics that the runs have, for a message.
 fn metrics_of(trial: &Trial) -> String {
     let run = trial.loads.iter().find_map(|load| load.runs.first());
     let names: Vec<&str> = run

@@ -11,10 +11,10 @@ use crate::figures::mean;
 use crate::space::SetChoice;
 use crate::state::SearchState;
 
-/// The stage for the decision's seeds, far from the search's seeds.
+/// Number of the decision's stage, whose seeds are far from those of the search.
 const STAGE: u64 = 1000;
 
-/// A difference of the objective below this is none, in percent.
+/// Difference of the objective in percent below which two sets count as equal.
 const NO_DIFFERENCE: f64 = 0.5;
 
 /// Confidence level of all intervals together.
@@ -31,18 +31,18 @@ const SHOWN: [&str; 7] = [
     "ops_per_s",
 ];
 
-/// Finalists to decide between.
+/// The finalists, between which a decision is made.
 pub(crate) struct Decision {
-    /// Fresh runs of each.
+    /// Number of fresh runs of each finalist.
     pub(crate) repeats: u32,
-    /// The best sets of the search.
+    /// The best policy sets of the search.
     pub(crate) finalists: Vec<SetChoice>,
 }
 
-/// A set with its fresh runs.
+/// A policy set with its fresh runs.
 struct FinalistRuns {
     candidate: SetChoice,
-    /// The objective of each seed.
+    /// The objective in each seed.
     values: Vec<f64>,
     finalist: Finalist,
 }
@@ -52,7 +52,7 @@ struct Baseline {
     trial: Trial,
     values: Vec<f64>,
     effort: Effort,
-    /// Confidence level per interval.
+    /// Confidence level of each interval.
     level: f64,
 }
 
@@ -152,7 +152,7 @@ fn keeps_conditions(finalist: &Finalist, surely: bool) -> bool {
     }
 }
 
-/// Distance beyond limits in percent, added up over broken conditions.
+/// Distances beyond the limits in percent, added up over the broken conditions of a finalist.
 fn excess(finalist: &Finalist) -> f64 {
     let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
     broken.map(|kept| -kept.margin_percent).sum()
@@ -164,7 +164,7 @@ fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
-/// The gain of a series on the objective, with the goal's direction.
+/// The gain of a series over the baseline, in the direction of the goal.
 fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
     let found = gain(
@@ -177,7 +177,7 @@ fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Opti
     );
     let wanted = objective.goal.sign() * objective.metric.better.sign();
     let mut gain = found.ok()?;
-    // `Gain` is plus for the metric's better direction; the goal may ask for the other.
+    // `Gain` is positive for the metric's better direction; the goal may ask for the other.
     if wanted > 0.0 {
         let [low, high] = gain.interval;
         gain.percent = -gain.percent;
@@ -203,7 +203,7 @@ fn run_candidate(
     describe(search, baseline, candidate, &set, &trial).map(Some)
 }
 
-/// A set's figures on fresh seeds.
+/// A finalist's figures from its runs on fresh seeds.
 fn describe(
     search: &SearchState<'_>,
     baseline: &Baseline,
@@ -276,7 +276,8 @@ fn describe(
     })
 }
 
-/// The interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise cancels out.
+/// The confidence interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise
+/// cancels out.
 fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
     let before = mean(in_force);
     let scaled: Vec<f64> = series
@@ -287,7 +288,7 @@ fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64;
     interval_of_mean(Mean::Arithmetic, &scaled, level)
 }
 
-/// Drops useless parts from the answer, and returns each remaining part's contribution.
+/// Removes useless policies from the best set, and returns what each remaining one contributes.
 fn leave_out_parts(
     search: &mut SearchState<'_>,
     baseline: &Baseline,

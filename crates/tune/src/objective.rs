@@ -1,11 +1,11 @@
-//! What to minimise or maximise.
+//! What a search minimises or maximises.
 
 use wakepath_results::{Goal, Metric};
 
 use crate::TuneError;
 use crate::condition::unknown_metric;
 
-/// A metric and its wanted direction.
+/// What a search is for: a metric and its wanted direction.
 #[derive(Clone, Debug)]
 pub struct SearchObjective {
     /// The metric.
@@ -27,7 +27,7 @@ impl SearchObjective {
         Ok(Self { metric, goal })
     }
 
-    /// Whether hours of rest count: power is drawn at rest, too.
+    /// Whether the objective counts hours of rest: power is drawn at rest, too.
     pub fn counts_rest(&self) -> bool {
         self.metric.unit == "mW"
     }

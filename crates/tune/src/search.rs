@@ -22,39 +22,39 @@ use crate::objective::SearchObjective;
 use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
 
-/// Of so many sets in a rung, one stays.
+/// Halving keeps one of so many sets in each rung.
 const KEEP: usize = 3;
 
-/// Sets that run on fresh seeds, beside what is in force.
+/// Number of sets that run on fresh seeds in the decision, beside what is in force.
 const FINALISTS: usize = 6;
 
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
 
-/// Share of the budget spent when halving ends.
+/// Share of the budget that is spent when halving ends.
 const HALVING_END: f64 = 0.4;
 
-/// Share of the budget spent when steps to neighbours end; the decision has the remainder.
+/// Share of the budget that is spent when steps to neighbours end; the decision has the remainder.
 const STEPS_END: f64 = 0.6;
 
-/// Sets that run before the search looks at its budget again.
+/// Number of sets that run before the search checks its budget again.
 const BATCH: usize = 16;
 
-/// The rungs: runs per load, and how much they are shortened.
+/// The rungs of halving: runs per load, and how much they are shortened.
 const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
 
-/// What to search for.
+/// What a user asks a search for.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
-    /// Loads with their hours.
+    /// The user's loads with their hours.
     pub loads: Vec<DailyLoad>,
     /// What to minimise or maximise.
     pub objective: SearchObjective,
     /// Conditions on the answer.
     pub conditions: Vec<LoadCondition>,
-    /// How much may be simulated.
+    /// How many requests may be simulated.
     pub budget: Budget,
-    /// Start of all seeds.
+    /// The number from which all seeds follow.
     pub seed: u64,
 }
 
@@ -91,10 +91,10 @@ impl SearchRequest {
     }
 }
 
-/// Sets of a rung with their scores, the best first.
+/// The policy sets of a rung with their scores, the best first.
 type Ranking = Vec<(Score, SetChoice)>;
 
-/// Searches a space.
+/// Searches a space of policy sets for the best answer to a request.
 ///
 /// # Errors
 /// Impossible loads or conditions, a budget too small, a machine that cannot run unchanged policies, called off.
@@ -148,7 +148,7 @@ pub fn search(
     })
 }
 
-/// How the budget is divided: requests simulated when each stage ends.
+/// How the budget is divided: the number of requests simulated when each stage ends.
 struct Shares {
     halving_end: u64,
     steps_end: u64,
@@ -173,15 +173,15 @@ impl Shares {
     }
 }
 
-/// Requests per run of all loads, with unchanged policies.
+/// Number of requests per run of all loads, with unchanged policies.
 struct RunCosts {
     whole: u64,
-    /// Shortened as in the first rung; the warm-up is not shortened.
+    /// Requests of a run that is shortened as in the first rung; the warm-up is not shortened.
     shortened: u64,
 }
 
 impl RunCosts {
-    /// Requests per set in a rung.
+    /// Number of requests per set in a rung.
     fn in_rung(&self, rung: usize) -> f64 {
         let (repeats, shortened) = RUNGS[rung];
         let run = if shortened > 1 {
@@ -192,12 +192,12 @@ impl RunCosts {
         run as f64 * f64::from(repeats)
     }
 
-    /// Whether so many sets fit into the last rung.
+    /// Whether so many sets fit into the budget of the last rung.
     fn fit(&self, sets: usize, shares: &Shares) -> bool {
         sets as f64 * self.in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
     }
 
-    /// Requests per set drawn: the first rung, and later rungs by the share of sets kept.
+    /// Number of requests per set drawn: those of the first rung, and of later rungs by the share of sets kept.
     fn through_rungs(&self) -> f64 {
         (0..RUNGS.len())
             .map(|rung| self.in_rung(rung) / KEEP.pow(rung as u32) as f64)
@@ -211,12 +211,12 @@ impl SearchState<'_> {
         self.effort(rung as u64, repeats, shortened)
     }
 
-    /// Sets in the decision: finalists, unchanged policies, and the answer without each part.
+    /// Number of sets that the decision runs: finalists, unchanged policies, and the answer without each part.
     fn decided_sets(&self) -> u64 {
         (FINALISTS + 1 + self.space.dimensions.len()) as u64
     }
 
-    /// Fresh runs per finalist: the remaining budget over the costliest set so far.
+    /// Number of fresh runs per finalist that the remaining budget allows, by the costliest set so far.
     fn final_repeats(&self, budget: Budget) -> u32 {
         let (fewest, most) = FINAL_REPEATS;
         let each = self
@@ -261,7 +261,8 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Successive halving. Each rung has a share of the requests, by its planned runs.
+    /// Runs successive halving and returns the last rung's ranking. Each rung has a share of the requests, by its
+    /// planned runs.
     fn halve(&mut self, costs: &RunCosts, shares: &Shares) -> Result<Ranking, TuneError> {
         let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
         let first = (budget / costs.through_rungs()) as usize;
@@ -279,7 +280,7 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Sets for the first rung: unchanged policies, profiles, each single change, then random sets.
+    /// Draws the sets for the first rung: unchanged policies, profiles, each single change, then random sets.
     fn draw_first(&self, count: usize) -> Vec<SetChoice> {
         let mut drawn = vec![self.space.in_force()];
         drawn.extend(self.space.first_candidates());
@@ -300,7 +301,7 @@ impl SearchState<'_> {
         drawn
     }
 
-    /// Steps from the best sets to all their neighbours, as long as the budget lasts.
+    /// Runs all neighbours of the best sets, again and again, as long as the budget lasts.
     fn step_to_neighbours(
         &mut self,
         found: Ranking,
@@ -350,7 +351,7 @@ fn ranked(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
     ranking
 }
 
-/// Sorts the best first; equal sets by the smallest change.
+/// Sorts a ranking: the best first, and of equal sets the smallest change first.
 fn sort(ranking: &mut Ranking) {
     ranking.sort_by(|(a, first), (b, second)| {
         a.excess
@@ -361,7 +362,7 @@ fn sort(ranking: &mut Ranking) {
     });
 }
 
-/// Remarks beside the figures.
+/// Remarks for the user beside the figures.
 fn notes(search: &SearchState<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
     let mut notes = Vec::new();
     for (condition, load) in search.question.limits() {

@@ -1,4 +1,4 @@
-//! Runs of the simulator.
+//! Runs policy sets in the simulator.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +23,7 @@ pub struct Simulation<'a> {
     finished: &'a (dyn Fn(u64) + Sync),
 }
 
-/// One run to make.
+/// One simulated run to make.
 struct Job<'a> {
     set: usize,
     /// `None`: at rest.
@@ -61,7 +61,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The policies in force under a set.
+    /// The policies in force on the machine under a policy set.
     ///
     /// # Errors
     /// Why the machine, or a load on it, cannot have the set.

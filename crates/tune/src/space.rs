@@ -11,44 +11,44 @@ use wakepath_units::spelling::suggestion;
 
 use crate::TuneError;
 
-/// A mechanism with choices other than the policy in force.
+/// A mechanism with the policies to choose from, other than the one in force.
 #[derive(Clone, Debug)]
 pub struct Dimension {
-    /// Name as `--over` takes it.
+    /// Name of the mechanism as `--over` takes it.
     pub name: &'static str,
-    /// Policies; a set has at most one.
+    /// The policies to choose from; a set has at most one of them.
     pub choices: Vec<PolicySpec>,
 }
 
-/// A set: for each dimension a choice or no change; or a published profile.
+/// A choice of a policy set: for each dimension a policy or no change; or a published profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetChoice {
-    /// One number per dimension: 0 is no change, 1 the first choice.
+    /// One number per dimension: 0 is no change, 1 the first policy.
     pub choices: Vec<usize>,
     /// Index of a profile, which then is the whole set.
     pub profile: Option<usize>,
 }
 
 impl SetChoice {
-    /// Number of dimensions changed.
+    /// Number of dimensions that the choice changes.
     pub fn changes(&self) -> usize {
         let changed = self.choices.iter().filter(|choice| **choice > 0).count();
         changed + usize::from(self.profile.is_some())
     }
 }
 
-/// The sets to choose from.
+/// The policy sets to choose from.
 #[derive(Clone, Debug)]
 pub struct Space {
     /// One per mechanism.
     pub dimensions: Vec<Dimension>,
-    /// Whole sets that other tools publish.
+    /// Whole policy sets that other tools publish.
     pub profiles: Vec<PolicySet>,
-    /// What was asked for and cannot be simulated here, with the reason.
+    /// Mechanisms that were asked for and cannot be simulated here, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Names that `--over` takes without being asked.
+/// Names of the mechanisms that are searched unless `--over` names others.
 const DEFAULT: [&str; 8] = [
     "idle",
     "psd",
@@ -60,7 +60,7 @@ const DEFAULT: [&str; 8] = [
     "profiles",
 ];
 
-/// All names that `--over` takes.
+/// All names of mechanisms that `--over` takes.
 const NAMES: [&str; 12] = [
     "idle",
     "idle-states",
@@ -168,14 +168,14 @@ impl Space {
         }
     }
 
-    /// How many sets there are.
+    /// Number of policy sets to choose from.
     pub fn size(&self) -> usize {
         let counts = self.dimensions.iter().map(|d| d.choices.len() + 1);
         let combined = counts.fold(1_usize, usize::saturating_mul);
         combined.saturating_add(self.profiles.len())
     }
 
-    /// What is in force.
+    /// The choice that changes nothing of what is in force.
     pub fn in_force(&self) -> SetChoice {
         SetChoice {
             choices: vec![0; self.dimensions.len()],
@@ -183,7 +183,7 @@ impl Space {
         }
     }
 
-    /// The profiles, and every choice by itself.
+    /// The profiles, and every policy by itself, as the first choices to try.
     pub fn first_candidates(&self) -> Vec<SetChoice> {
         let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
             profile: Some(profile),
@@ -192,7 +192,7 @@ impl Space {
         profiles.chain(self.neighbours(&self.in_force())).collect()
     }
 
-    /// Candidates that differ in one dimension. A profile has none.
+    /// Choices that differ from a choice in one dimension. A profile has none.
     pub fn neighbours(&self, candidate: &SetChoice) -> Vec<SetChoice> {
         let mut found = Vec::new();
         if candidate.profile.is_some() {
@@ -210,7 +210,7 @@ impl Space {
         found
     }
 
-    /// The candidate with a number below [`Self::size`].
+    /// The choice with a number below [`Self::size`].
     pub fn candidate(&self, number: usize) -> SetChoice {
         let mut candidate = self.in_force();
         if number < self.profiles.len() {
@@ -226,7 +226,7 @@ impl Space {
         candidate
     }
 
-    /// The policies that a choice changes.
+    /// The policies that a choice changes, as a policy set.
     ///
     /// # Errors
     /// Two policies contradict each other.
@@ -242,7 +242,7 @@ impl Space {
     }
 }
 
-/// Whether a name is among the wanted ones, or among the defaults where none is given.
+/// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
 fn is_wanted(over: &[String], name: &str) -> bool {
     if over.is_empty() {
         DEFAULT.contains(&name)
@@ -277,7 +277,7 @@ fn check_names(over: &[String]) -> Result<(), TuneError> {
     Ok(())
 }
 
-/// Policies for a dimension as text; the machine refuses some later.
+/// Policies for a mechanism as text; the machine refuses some later.
 fn texts(machine: &Machine, name: &str) -> Vec<String> {
     match name {
         "idle" => owned_texts(&["menu", "teo", "ladder", "haltpoll"]),
@@ -324,7 +324,7 @@ fn owned_texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Leases by length, under the shallowest state and under each state up to the last but one.
+/// Texts of lease policies by length, under the shallowest state and under each state up to the last but one.
 fn leases(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
@@ -337,7 +337,7 @@ fn leases(machine: &Machine) -> Vec<String> {
     texts
 }
 
-/// Tables of a drive: timeouts on a log scale, both rules, and none.
+/// Texts of APST policies: timeouts on a log scale, both rules, and none.
 fn tables() -> Vec<String> {
     let mut texts = vec![
         "apst[rule=legacy]".to_owned(),
@@ -353,7 +353,7 @@ fn tables() -> Vec<String> {
     texts
 }
 
-/// Idle states as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
+/// Idle states that serve as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
 fn shallower_states(machine: &Machine) -> Vec<IdleState> {
     let mut found: Vec<IdleState> = Vec::new();
     for cluster in &machine.cluster {
@@ -368,7 +368,7 @@ fn shallower_states(machine: &Machine) -> Vec<IdleState> {
     found
 }
 
-/// Whole microseconds, rounded up, so that the state itself is allowed.
+/// Exit latency in whole microseconds, rounded up, so that the state itself is allowed.
 fn exit_latency_us(state: &IdleState) -> u64 {
     state.exit_latency.0.div_ceil(1000)
 }

@@ -1,4 +1,4 @@
-//! A search under way: the question, the sets tried, the seeds for each stage.
+//! The state of a search: the question, the sets tried, the seeds for each stage.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::Question;
 use crate::space::{SetChoice, Space};
 
-/// Distance between the seeds of two stages.
+/// Distance between the first seeds of two stages.
 const SEED_STEP: u64 = 1_000_003;
 
-/// A search under way.
+/// The state of a search.
 pub(crate) struct SearchState<'a> {
     pub(crate) space: &'a Space,
     pub(crate) evaluator: &'a dyn Evaluator,
     pub(crate) question: Question<'a>,
     pub(crate) seed: u64,
-    /// Requests simulated so far.
+    /// Number of requests simulated so far.
     pub(crate) simulated: u64,
-    /// Requests in the costliest run so far, all loads together.
+    /// Number of requests in the costliest run so far, all loads together.
     pub(crate) costliest_run: u64,
     /// Sets that ran.
     pub(crate) tried: BTreeSet<SetChoice>,
 }
 
 impl SearchState<'_> {
-    /// Makes an effort with separate seeds for each stage.
+    /// Makes an effort whose seeds belong to a stage only.
     pub(crate) fn effort(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
         Effort {
             first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
@@ -36,7 +36,7 @@ impl SearchState<'_> {
         }
     }
 
-    /// Runs what is in force.
+    /// Runs the policies that are in force.
     ///
     /// # Errors
     /// The machine cannot run what is in force, or the user called the search off.
@@ -48,7 +48,7 @@ impl SearchState<'_> {
         }
     }
 
-    /// Runs sets and counts their requests.
+    /// Runs policy sets, and counts the requests that were simulated.
     ///
     /// # Errors
     /// The user called the search off.

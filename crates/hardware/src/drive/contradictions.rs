@@ -5,8 +5,8 @@ use wakepath_units::Microwatts;
 use super::{Drive, PowerState, watts};
 
 impl Drive {
-    /// What contradicts itself in the declared power states, each in a sentence that names the states;
-    /// empty for a sound table.
+    /// Finds contradictions in the declared power states, each told in a sentence that names the states; empty for a
+    /// sound table.
     ///
     /// The NVMe Base Specification orders power states by maximum power, the highest first. Active and
     /// idle power are averages, so that neither can be above the maximum of its state.

@@ -15,10 +15,10 @@ use super::{Drive, MAX_POWER_STATES, PowerState, watts};
 const BUILTIN_TABLES: &str = include_str!("../../data/nvme_power_states.csv");
 const BUILTIN_FACTS: &str = include_str!("../../data/drive_facts.toml");
 
-/// How many names an error lists before it says how many more there are.
+/// Number of names that an error lists before it only counts the others.
 const LISTED: usize = 8;
 
-/// Drives by model string.
+/// Drives by model string, each with its power-state tables.
 #[derive(Clone, Debug, Default)]
 pub struct DriveLibrary {
     models: Vec<CatalogEntry>,
@@ -31,20 +31,20 @@ pub struct CatalogEntry {
     pub name: String,
     /// The name on the box, where it is known: `Intel 760p 256GB` for `INTEL SSDPEKKW256G8`.
     pub label: Option<String>,
-    /// The tables, the one seen most often first; never empty.
+    /// The model's power-state tables, the one seen most often first; never empty.
     pub tables: Vec<DriveTable>,
 }
 
-/// A power-state table of a model.
+/// A power-state table that was reported for a drive model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveTable {
-    /// The drive with these power states.
+    /// The drive as described by this table.
     pub drive: Drive,
-    /// Firmware revisions reported with this table.
+    /// Firmware revisions that were reported with this table.
     pub firmwares: Vec<String>,
-    /// Number of drives reported with this table.
+    /// Number of drives that were reported with this table.
     pub samples: u32,
-    /// How many drives of the model were seen at all.
+    /// Number of drives of the model that were seen at all.
     pub samples_of_model: u32,
     /// NVMe version that the drive reports, `<1.2` if it is too old to; `None` if not known.
     pub nvme_version: Option<String>,
@@ -52,7 +52,7 @@ pub struct DriveTable {
     pub warning_temperatures_c: Vec<u16>,
     /// Critical composite temperatures in degrees Celsius; several if the samples differ.
     pub critical_temperatures_c: Vec<u16>,
-    /// Evidence that the drive supports APST, if any.
+    /// What shows that the drive supports APST, if anything does.
     pub apsta_source: Option<String>,
 }
 
@@ -60,21 +60,21 @@ pub struct DriveTable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct LibraryError {
-    /// Name of the data file.
+    /// Name of the file with drive data.
     pub file: &'static str,
-    /// Line, counted from 1; 0 if the parser did not tell.
+    /// Number of the line, from 1; 0 if the parser did not tell.
     pub line: u64,
-    /// The fault in the row.
+    /// What is wrong in the row.
     pub what: String,
 }
 
-/// Why a name does not lead to one drive.
+/// Why a name does not lead to exactly one drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// Nothing was asked for.
+    /// The name is empty.
     #[error("an empty drive name; `wakepath drive list` prints them all")]
     Empty,
-    /// Longer than any name.
+    /// The name is longer than any drive's.
     #[error(
         "a drive name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath drive list` prints them all"
     )]
@@ -84,7 +84,7 @@ pub enum LookupError {
     Unknown {
         /// The requested name.
         name: String,
-        /// The nearest names, best first.
+        /// The nearest names of drives, best first.
         nearest: Vec<String>,
     },
     /// Several model names contain the requested name.
@@ -92,9 +92,9 @@ pub enum LookupError {
     Ambiguous {
         /// The requested name.
         name: String,
-        /// The first matching names.
+        /// The first names that match.
         candidates: Vec<String>,
-        /// Number of further matches.
+        /// Number of further names that match.
         more: usize,
     },
     /// No model has exactly this name, but longer names contain these words.
@@ -105,21 +105,21 @@ pub enum LookupError {
     Contained {
         /// The requested name.
         name: String,
-        /// The first matching names.
+        /// The first names that match.
         candidates: Vec<String>,
-        /// Number of further matches.
+        /// Number of further names that match.
         more: usize,
     },
-    /// The model is known, but not with this firmware.
+    /// The drive model is known, but not with this firmware.
     #[error("no table of {model} with firmware \"{firmware}\"; known: {}", listed(.known, *.more))]
     UnknownFirmware {
         /// The model.
         model: String,
-        /// The firmware revision asked for.
+        /// The firmware revision that was asked for.
         firmware: String,
-        /// The first known revisions.
+        /// The first firmware revisions that are known.
         known: Vec<String>,
-        /// Number of further revisions.
+        /// Number of further firmware revisions.
         more: usize,
     },
 }
@@ -171,7 +171,7 @@ impl DriveLibrary {
         Ok(Self { models })
     }
 
-    /// Every table of every model.
+    /// Every power-state table of every model.
     pub fn tables(&self) -> impl Iterator<Item = &DriveTable> {
         self.models.iter().flat_map(|m| &m.tables)
     }
@@ -180,7 +180,7 @@ impl DriveLibrary {
         self.models.iter().filter(|model| wanted(model)).collect()
     }
 
-    /// Models with `part` in the model string, else in the label. Case and the width of gaps are ignored.
+    /// Models with `part` in the model string, or else in the label. Case and the width of gaps are ignored.
     pub fn matching(&self, part: &str) -> Vec<&CatalogEntry> {
         let part = fold(part);
         let by_name: Vec<_> = self
@@ -250,8 +250,8 @@ impl DriveLibrary {
         })
     }
 
-    /// Drives with `folded` in the label, else drives with the most similar names, best first; random matches are
-    /// left out.
+    /// Names of drives with `folded` in the label, or else the most similar names, best first; random matches are left
+    /// out.
     fn nearest(&self, folded: &str) -> Vec<String> {
         let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models
@@ -289,12 +289,12 @@ impl CatalogEntry {
         (!same).then(|| format!("the drive \"{}\" is taken to be {}", name.trim(), self.name))
     }
 
-    /// The table seen most often.
+    /// The model's power-state table that was seen most often.
     pub fn usual_table(&self) -> &DriveTable {
         &self.tables[0]
     }
 
-    /// The tables seen with this firmware revision, the most frequent first. Mostly one; a few
+    /// The model's power-state tables seen with this firmware revision, the most frequent first. Mostly one; a few
     /// models hide different hardware behind one revision.
     pub fn tables_of_firmware(&self, firmware: &str) -> Result<Vec<&DriveTable>, LookupError> {
         let wanted = firmware.trim();
@@ -324,13 +324,13 @@ impl CatalogEntry {
     }
 }
 
-/// Lower case, single spaces: what a name is compared by.
+/// A name in lower case with single spaces, for comparisons.
 fn fold(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").to_lowercase()
 }
 
-/// The words behind the requested words in a name; `None` without a match.
+/// The words of a name behind the requested words; `None` if the name does not have them.
 fn words_after<'a>(name: &'a str, asked: &str) -> Option<Vec<&'a str>> {
     let (name, asked) = (words(name), words(asked));
     let from = name
@@ -363,13 +363,13 @@ fn has_digit(word: &str) -> bool {
     word.contains(|c: char| c.is_ascii_digit())
 }
 
-/// The first names of some models, and the number of further ones.
+/// The first names of some models, and the number of further models.
 fn first_names(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
     let names = models.iter().map(|m| m.name.clone()).take(LISTED).collect();
     (names, models.len().saturating_sub(LISTED))
 }
 
-/// 0 to 1: how well every word asked for is found among the words of a name.
+/// How well every word asked for is found among the words of a name, 0 to 1.
 fn likeness(asked: &str, name: &str) -> f64 {
     let separators = [' ', '-', '_', '/'];
     let words: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
@@ -385,7 +385,7 @@ fn likeness(asked: &str, name: &str) -> f64 {
     best_matches.sum::<f64>() / words.len() as f64
 }
 
-/// A row of the CSV file.
+/// A row of the CSV file with power states.
 #[derive(Deserialize)]
 struct Row<'a> {
     model: &'a str,
@@ -422,7 +422,7 @@ struct Row<'a> {
 impl Row<'_> {
     fn power_state(&self) -> Result<PowerState, String> {
         Ok(PowerState {
-            // 0 W is how smartctl prints "not reported".
+            // A power of 0 W is how smartctl prints "not reported".
             max_power: power("max_power_W", self.max_power)?.filter(|p| *p != Microwatts(0)),
             non_operational: match self.op {
                 "op" => false,
@@ -465,7 +465,7 @@ impl Row<'_> {
         })
     }
 
-    /// Where the first sample is: `repository@commit:path`.
+    /// Location of the drive's first sample: `repository@commit:path`.
     fn sample_location(&self) -> String {
         format!(
             "{}@{}:{}",
@@ -562,16 +562,16 @@ fn csv_error(e: &csv::Error) -> LibraryError {
     tables_error(e.position().map_or(0, csv::Position::line), e.to_string())
 }
 
-/// Models read so far.
+/// The drive models read so far.
 #[derive(Default)]
 struct Catalog {
     models: Vec<CatalogEntry>,
-    /// Index into `models` by name.
+    /// Index into `models` by model name.
     index: HashMap<String, usize>,
 }
 
 impl Catalog {
-    /// Adds a complete table to its model. The error says which states are missing.
+    /// Adds a complete power-state table to its model. The error says which states are missing.
     fn add(&mut self, table: DriveTable) -> Result<(), String> {
         let drive = &table.drive;
         if drive.states.len() != usize::from(drive.npss) + 1 {

@@ -13,7 +13,7 @@ use super::Drive;
 
 const BUILTIN: &str = include_str!("../../data/quirks.toml");
 
-/// Effects of a quirk.
+/// What a quirk does to a drive's power management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuirkKind {
@@ -74,38 +74,38 @@ pub struct KindTexts {
     force_no_simple_suspend: KindText,
 }
 
-/// Explanation of a kind of quirk.
+/// What a kind of quirk means, and what can be done about it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindText {
     /// The kernel's name.
     pub kernel_name: String,
-    /// Effect on power management.
+    /// What the quirk does to power management.
     pub effect: String,
     /// How an administrator overrides the quirk.
     pub lifted_by: String,
 }
 
-/// An entry of the list. A drive must meet every criterion present.
+/// An entry of the kernel's quirk list. A drive must meet every criterion that the entry has.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirk {
-    /// Kinds of the quirk.
+    /// The quirks that the entry applies.
     pub kinds: Vec<QuirkKind>,
-    /// Kernel file with the entry.
+    /// The kernel's source file with the entry.
     pub file: String,
-    /// Affected drives, in words.
+    /// The affected drives, in words.
     pub drives: String,
-    /// Failure without the quirk.
+    /// What goes wrong without the quirk.
     pub why: String,
-    /// Criterion: the drive's identification.
+    /// What the drive's Identify data must say, if the entry goes by that.
     pub identify: Option<IdentifyCriterion>,
-    /// Criterion: any of the PCI ids, `vendor:device` in hexadecimal.
+    /// The drive's PCI id must be any of these, `vendor:device` in hexadecimal, if there are any.
     #[serde(default)]
     pub pci: Vec<PciId>,
     /// Criterion: the computer.
     pub dmi: Option<Dmi>,
-    /// Model strings that make an entry by PCI id likely to apply; not the kernel's.
+    /// Model strings behind which an entry by PCI id is to be expected; this list is not the kernel's.
     pub likely: Option<LikelyModels>,
 }
 
@@ -131,7 +131,7 @@ pub struct PciId {
     pub device: u16,
 }
 
-/// Parses four hexadecimal digits.
+/// Parses four hexadecimal digits of a PCI id.
 fn parse_pci_number(text: &str) -> Option<u16> {
     (text.len() == 4).then(|| u16::from_str_radix(text, 16).ok())?
 }
@@ -192,7 +192,7 @@ pub struct LikelyModels {
 /// Where a drive is plugged in, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct QuirkPlace {
-    /// The drive's PCI id.
+    /// The drive's PCI id, if known.
     pub pci: Option<PciId>,
     /// The computer.
     pub dmi: Option<Dmi>,
@@ -201,9 +201,9 @@ pub struct QuirkPlace {
 /// Certainty that a quirk applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// Everything that the kernel looks at is known, and matches.
+    /// The quirk applies for sure: everything that the kernel compares is known, and matches.
     Certain,
-    /// The kernel goes by the PCI id, which is not known; the model makes it likely.
+    /// The quirk probably applies: the kernel goes by the PCI id, which is not known, but the model makes it likely.
     Likely,
 }
 
@@ -218,7 +218,7 @@ impl Quirks {
         QUIRKS.get_or_init(|| Self::parse(BUILTIN).expect("the built-in quirk list is well-formed"))
     }
 
-    /// Reads a list as described in `data/README.md`.
+    /// Reads a quirk list as described in `data/README.md`.
     ///
     /// # Errors
     /// The TOML parser's, with the line and column.
@@ -226,7 +226,7 @@ impl Quirks {
         toml::from_str(text)
     }
 
-    /// Explains a kind of quirk.
+    /// The explanation of a kind of quirk.
     pub fn text(&self, kind: QuirkKind) -> &KindText {
         match kind {
             QuirkKind::NoDeepest => &self.kind.no_deepest,
@@ -236,7 +236,7 @@ impl Quirks {
         }
     }
 
-    /// The entries that apply to `drive`, or probably do, in the order of the list.
+    /// The list's entries that apply to `drive`, or probably do, in order.
     pub fn on(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
         self.entries
             .iter()
@@ -251,7 +251,7 @@ impl Quirk {
             return None;
         }
         if let Some(wanted) = &self.dmi {
-            // A computer that is not known is taken for none of the few in the list.
+            // An unknown computer is taken for none of the few in the list.
             if !place
                 .dmi
                 .as_ref()
@@ -273,8 +273,8 @@ impl Quirk {
 }
 
 impl IdentifyCriterion {
-    /// As the kernel compares: the whole padded field (`string_matches()`, `core.c`), so that a
-    /// longer name is another name. A [`Drive`]'s strings are without padding.
+    /// Whether a drive meets the criterion, compared as the kernel does: the whole padded field (`string_matches()`,
+    /// `core.c`), so that a longer name is another name. A [`Drive`]'s strings are without padding.
     fn holds_on(&self, drive: &Drive) -> bool {
         drive.vendor_id == Some(self.vendor)
             && self

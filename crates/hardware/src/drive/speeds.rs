@@ -22,13 +22,13 @@ const PCIE_4_FROM: &str = "1.4";
 /// that is not given is not known of the class either.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveSpeeds {
-    /// Sequential reads in MB/s.
+    /// Rate of sequential reads in MB/s.
     pub read_mb_per_s: Figure,
-    /// Sequential writes in MB/s, as long as a cache takes them.
+    /// Rate of sequential writes in MB/s, as long as a cache takes them.
     pub write_mb_per_s: Figure,
-    /// Random reads of 4 KiB per second at the depth that saturates the drive.
+    /// Rate of random reads of 4 KiB per second, at the depth that saturates the drive.
     pub read_iops: Figure,
-    /// Random writes of 4 KiB per second at the depth that saturates the drive.
+    /// Rate of random writes of 4 KiB per second, at the depth that saturates the drive.
     pub write_iops: Figure,
     /// Time of a random read of 4 KiB at depth 1 in us, with the share of the host that measured.
     pub read_us: Figure,
@@ -38,16 +38,16 @@ pub struct DriveSpeeds {
     pub flush_us: Figure,
 }
 
-/// A row of the published speeds.
+/// A row of the file with published speeds.
 #[derive(Debug, Deserialize)]
 struct SpeedRow {
-    /// Library models with these speeds, joined by `|`.
+    /// Models of the library with these speeds, joined by `|`.
     models: String,
     class: String,
     pcie_gen: String,
     flash: String,
     dram: String,
-    /// Power-loss protection: `yes`, `no` or `unknown`.
+    /// Power-loss protection of the drive: `yes`, `no` or `unknown`.
     plp: String,
     seq_read_mb_s: Option<f64>,
     seq_write_mb_s: Option<f64>,
@@ -61,7 +61,7 @@ struct SpeedRow {
     note: String,
 }
 
-/// Medians of a class, each with the number of figures behind it.
+/// Median speeds of a class of drives, each with the number of figures behind it.
 #[derive(Debug, Deserialize)]
 struct ClassRow {
     class: String,
@@ -84,7 +84,7 @@ struct ClassRow {
     n_flush_us: u32,
 }
 
-/// What decides a drive's speed.
+/// The traits that decide a drive's speed: market, PCIe, flash and DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SpeedClass<'a> {
     class: &'a str,
@@ -93,7 +93,7 @@ struct SpeedClass<'a> {
     dram: &'a str,
 }
 
-/// The class with the most figures, whose medians stand in where a class has none.
+/// The class with the most figures, whose medians stand in where another class has none.
 const COMMONEST: SpeedClass<'static> = SpeedClass {
     class: "client",
     pcie_gen: "3",
@@ -122,8 +122,8 @@ impl fmt::Display for SpeedClass<'_> {
 }
 
 impl SpeedClass<'_> {
-    /// How much another class is like this one; more is closer. Flash counts before market, both before the generation
-    /// of PCIe. Of classes that share neither, the commonest is the closest.
+    /// How similar another class is, as a list of common traits; more is closer. Flash counts before market, both
+    /// before the generation of PCIe. Of classes that share neither, the commonest is the closest.
     fn similarity(self, other: SpeedClass<'_>) -> [bool; 6] {
         let same_flash = self.flash == other.flash;
         let same_market = self.class == other.class;
@@ -142,11 +142,11 @@ impl SpeedClass<'_> {
     }
 }
 
-/// The data, read once.
+/// The files with drive speeds, read once.
 struct SpeedData {
     rows: Vec<SpeedRow>,
     classes: Vec<ClassRow>,
-    /// Indices of a model's rows: the row with the fewest models first, and measured before declared.
+    /// Indices of the rows for a model: the row with the fewest models first, and measured before declared.
     rows_by_model: HashMap<&'static str, Vec<usize>>,
 }
 
@@ -174,7 +174,7 @@ fn data() -> &'static SpeedData {
     })
 }
 
-/// The first field of each row; model names have neither commas nor quotes.
+/// The model lists of all rows, from the first field: model names have neither commas nor quotes.
 fn model_lists() -> impl Iterator<Item = &'static str> {
     let lines = SPEEDS.lines().skip(1);
     lines.map(|line| line.split(',').next().unwrap_or_default())
@@ -231,7 +231,7 @@ impl DriveSpeeds {
         }
     }
 
-    /// Each figure with what it is and its unit.
+    /// Each figure of speed with its name and unit.
     pub fn figures(&self) -> [(&'static str, &'static str, &Figure); 7] {
         [
             ("sequential reads", "MB/s", &self.read_mb_per_s),
@@ -244,7 +244,7 @@ impl DriveSpeeds {
         ]
     }
 
-    /// How many of the figures are published for the model.
+    /// Number of the figures that are published for the model.
     pub fn published(&self) -> usize {
         let figures = self.figures().into_iter();
         figures
@@ -263,7 +263,7 @@ impl SpeedRow {
         }
     }
 
-    /// Time of a flush. With power-loss protection there is none.
+    /// Time of a flush in us. With power-loss protection there is nothing to flush, hence 0.
     fn flush(&self) -> Option<f64> {
         self.flush_us.or((self.plp == "yes").then_some(0.0))
     }
@@ -291,19 +291,20 @@ fn likely_class(model: &str) -> SpeedClass<'static> {
     }
 }
 
-/// Looks up the figures of a model.
+/// Finds the speeds of a model, or of the classes nearest to it.
 struct Finder<'a> {
     rows: Vec<&'a SpeedRow>,
     class: SpeedClass<'a>,
-    /// The class is the model's, not a likely one.
+    /// Whether the class is the model's own, rather than a likely one.
     is_known: bool,
 }
 
-/// Median of a class, with the number of figures behind it.
+/// Reads the median of a class, with the number of figures behind it.
 type ClassMedian = fn(&ClassRow) -> (Option<f64>, u32);
 
 impl Finder<'_> {
-    /// A rate in units of `scale`. The link bounds it, so a class with two lanes says nothing about one with four.
+    /// Finds a rate in units of `scale`. The link bounds it, so a class with two lanes says nothing about one with
+    /// four.
     fn rate(
         &self,
         scale: f64,
@@ -315,12 +316,12 @@ impl Finder<'_> {
         })
     }
 
-    /// A time in us, which hardly depends on the link.
+    /// Finds a time in us, which hardly depends on the link.
     fn time(&self, published: fn(&SpeedRow) -> Option<f64>, median: ClassMedian) -> Figure {
         self.figure(1.0, published, median, |_, _| true)
     }
 
-    /// A figure of the model, else of its class, else of the most similar class that is `comparable` and has one.
+    /// Finds a figure of the model, else of its class, else of the most similar class that is `comparable` and has one.
     fn figure(
         &self,
         scale: f64,

@@ -2,8 +2,8 @@
 
 use wakepath_units::Microwatts;
 
-/// Reads `8.00`, `0.0500` or `8` as watts. `None` for anything else, for more than six decimals
-/// and for what exceeds a 64-bit number of microwatts.
+/// Parses `8.00`, `0.0500` or `8` as watts. `None` for anything else, for more than six decimals and for what exceeds a
+/// 64-bit number of microwatts.
 pub(crate) fn parse(text: &str) -> Option<Microwatts> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut characters = whole.chars().chain(fraction.chars());
@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str) -> Option<Microwatts> {
         .map(Microwatts)
 }
 
-/// Writes a power in watts with as many decimals as it has: `9.39 W`.
+/// Formats a power in watts with as many decimals as it has: `9.39 W`.
 pub(crate) fn text(power: Microwatts) -> String {
     let Microwatts(uw) = power;
     let decimal = format!("{}.{:06}", uw / 1_000_000, uw % 1_000_000);

@@ -94,7 +94,8 @@ impl Instances {
 }
 
 impl Background {
-    /// What brings it: the timer wheel a task, a high-resolution timer an interrupt, unless the file says otherwise.
+    /// The timer that triggers the work: the timer wheel for a task, a high-resolution timer for an interrupt, unless
+    /// the file says otherwise.
     pub fn timer(&self) -> BackgroundTimer {
         self.timer.unwrap_or(match self.runs {
             Runs::Task => BackgroundTimer::Wheel,
@@ -102,7 +103,7 @@ impl Background {
         })
     }
 
-    /// What a stock kernel does on every CPU, whatever the machine is for.
+    /// Background work that a stock kernel does on every CPU, whatever the machine is for.
     ///
     /// The statistics of the memory management, once a second, are not among it: their timer is deferrable and wakes no idle CPU.
     /// Nor are timers that a kernel has once, not on each CPU.

@@ -5,8 +5,8 @@ use toml::{Table, Value};
 use super::{Machine, MachineError};
 
 impl Machine {
-    /// A copy with every figure marked as assumed; the reason is the original source. The borrowing machine was not
-    /// measured.
+    /// A copy of the machine with every figure marked as assumed; the reason is the original source, since the
+    /// borrowing machine was not measured.
     ///
     /// Walks the TOML tables, so that no figure is left out when new keys appear.
     pub(super) fn borrowed(&self) -> Result<Self, MachineError> {
@@ -20,8 +20,8 @@ impl Machine {
     }
 }
 
-/// Marks the figures in a value as assumed; `source` belongs to the surrounding table. `false`: a figure that is not
-/// given.
+/// Marks the figures in a TOML value as assumed; `source` belongs to the surrounding table. `false`: a figure that is
+/// not given.
 fn assume(value: &mut Value, lender: &str, source: &str) -> bool {
     match value {
         Value::Array(list) => {
@@ -54,7 +54,7 @@ fn assume(value: &mut Value, lender: &str, source: &str) -> bool {
     true
 }
 
-/// Text of an origin: its own, or what was measured.
+/// The text of a figure's origin: its own, or what was measured.
 fn describe_origin(because: &Value) -> Option<&str> {
     because.as_str().or_else(|| because.get("what")?.as_str())
 }

@@ -31,13 +31,13 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }
 
-/// The machine file of a built-in machine.
+/// The text of a built-in machine's file.
 pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
     let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
     Some(text)
 }
 
-/// A built-in machine, which lends figures to others.
+/// Loads a built-in machine, which lends figures to others.
 pub(super) fn find_builtin(name: &str) -> Result<Machine, MachineError> {
     let Some(text) = builtin_text(name) else {
         let nearest = closest(name, builtin_names()).map_or("", |(_, near)| near);

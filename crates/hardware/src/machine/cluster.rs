@@ -135,17 +135,17 @@ pub struct TurboLimit {
 }
 
 impl Cluster {
-    /// Operating points in kHz, slowest first.
+    /// Frequencies of the operating points, slowest first.
     pub fn frequencies(&self) -> Vec<Kilohertz> {
         self.opps.iter().map(|o| Kilohertz(o.khz)).collect()
     }
 
-    /// The highest operating point.
+    /// Frequency of the highest operating point.
     pub fn max_frequency(&self) -> Kilohertz {
         Kilohertz(self.opps.last().map_or(1, |o| o.khz))
     }
 
-    /// How many CPUs, in order, share a clock.
+    /// Number of consecutive CPUs that share a clock.
     pub fn cpus_per_clock(&self) -> usize {
         self.clock_cpus.unwrap_or(self.cpus)
     }

@@ -10,7 +10,8 @@ use super::{Cluster, ClusterIdleState, Machine, MachineError, MachineIdleState};
 use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
 impl Machine {
-    /// Idle states as declared to a governor, without overrides per core type ([`Self::declared_idle_states_of`]).
+    /// The machine's idle states as declared to a governor, without overrides per core type
+    /// ([`Self::declared_idle_states_of`]).
     ///
     /// # Errors
     /// The states form no valid table; impossible on a checked machine.
@@ -83,7 +84,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Checks that the states exist, and that each cluster keeps an enabled state without them.
+    /// Checks that the idle states exist, and that each cluster keeps an enabled state without them.
     pub(super) fn can_disable(
         &self,
         clusters: &[Cluster],
@@ -122,7 +123,7 @@ impl Machine {
     }
 }
 
-/// A table as a governor sees it.
+/// A table of idle states as a governor sees it.
 pub(super) fn declared(states: &[MachineIdleState]) -> Result<IdleStates, IdleStatesError> {
     let declared = states.iter().map(|s| IdleState {
         name: s.name.clone(),

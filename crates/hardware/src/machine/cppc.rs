@@ -51,13 +51,13 @@ const fn by_default() -> bool {
 }
 
 impl Cppc {
-    /// The frequency of a performance, rounded up.
+    /// The frequency at a performance level, rounded up.
     pub fn frequency(&self, performance: u8) -> Kilohertz {
         let scaled = u64::from(self.nominal_mhz) * 1000 * u64::from(performance);
         Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
     }
 
-    /// The first fault in a cluster with `cores` cores: key and explanation.
+    /// The first fault of the performance scale in a cluster with `cores` cores: key and explanation.
     pub(super) fn fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
         let levels = [
             self.lowest,

@@ -119,7 +119,7 @@ impl Machine {
         })
     }
 
-    /// The tick rate. 250 Hz if the value is out of range, which a loaded machine never has.
+    /// The kernel's tick rate. 250 Hz if the value is out of range, which a loaded machine never has.
     pub fn tick_rate(&self) -> TickRate {
         TickRate::new(self.hz.value as u32).unwrap_or_default()
     }
@@ -152,7 +152,7 @@ impl Machine {
         requests.map(|r| Nanoseconds::from_micros(r.us)).min()
     }
 
-    /// Replaces these CPUs' own request, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
+    /// Replaces the latency request of these CPUs, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
     /// System-wide requests stay in force.
     pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
         self.latency_requests.retain_mut(|request| {

@@ -11,7 +11,7 @@ use wakepath_units::Microwatts;
 use super::{Figure, Origin};
 use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 
-/// Default capacity in bytes.
+/// Capacity of a drive in bytes where the file gives none.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
 /// A drive as the I/O path sees it.
@@ -260,7 +260,7 @@ pub struct TruePowerState {
 }
 
 impl DrivePower {
-    /// Power management for a drive known only by declared states.
+    /// Power management of a drive of which only the declared power states are known.
     pub(super) fn declared(drive: &Drive) -> Self {
         let states: Vec<_> = drive.states.iter().map(TruePowerState::declared).collect();
         let (active_w, idle_w) = awake(drive, &states);
@@ -285,15 +285,16 @@ impl DrivePower {
         }
     }
 
-    /// The non-operational state with the highest power.
+    /// The non-operational state that draws most, by index.
     pub(super) fn most_asleep(&self) -> Option<(usize, &Figure)> {
         most_asleep(&self.declared, &self.states)
     }
 }
 
-/// Power of a change of state. The entry and exit latencies that a drive declares come without a power. A controller that
-/// saves or restores its state does something, but gives no data; and above 1.2 W an SN530 would draw more under the current
-/// APST rule on workflow 7 of its publication (Linux commit ebd8a93aa4f5), which says that of other drives only.
+/// The power that is assumed for a change of state: half-way between idle and active. The entry and exit latencies that
+/// a drive declares come without a power. A controller that saves or restores its state does something, but gives no
+/// data; and above 1.2 W an SN530 would draw more under the current APST rule on workflow 7 of its publication (Linux
+/// commit ebd8a93aa4f5), which says that of other drives only.
 pub(super) fn between_idle_and_active(idle: &Figure, active: &Figure) -> Figure {
     Figure::assumed(
         idle.value.midpoint(active.value),
@@ -301,7 +302,7 @@ pub(super) fn between_idle_and_active(idle: &Figure, active: &Figure) -> Figure 
     )
 }
 
-/// See [`DrivePower::most_asleep`].
+/// The non-operational state that draws most, by index ([`DrivePower::most_asleep`]).
 fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize, &'a Figure)> {
     let declared = drive.states.iter().enumerate().zip(states);
     declared
@@ -310,7 +311,7 @@ fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize
         .max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
-/// Power of a drive at work and idle in PS0, declared or else assumed. `states` has the power of each state. Active
+/// Power of a drive at work, and idle in PS0, declared or else assumed. `states` has the power of each state. Active
 /// power is at least idle power, and idle power at least sleep power.
 fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     let first = drive.states.first().copied().unwrap_or_default();
@@ -340,7 +341,7 @@ fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     (active, idle)
 }
 
-/// Idle power in PS0 for a drive that declares none; `most`: maximum power of PS0 in W.
+/// Idle power in PS0 that is assumed for a drive that declares none; `most`: maximum power of PS0 in W.
 fn waiting(drive: &Drive, most: f64) -> Figure {
     let working = drive.states.iter().filter(|s| !s.non_operational);
     let mut powers = working.filter_map(|s| s.max_power).map(watts);
@@ -359,14 +360,14 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
 }
 
 impl DriveModel {
-    /// The model of a drive known by its declared states, with the speeds of its model or class.
+    /// The model of a drive by its declared power states, with the speeds of its model or class.
     pub fn declared(drive: &Drive) -> Self {
         let mut model = Self::typical(drive);
         model.take_speeds(&DriveSpeeds::for_model(&drive.model));
         model
     }
 
-    /// The model of a drive known only by declared states: as fast as a typical client drive.
+    /// The model of a drive of which only declared states are known: as fast as a typical client drive.
     pub(super) fn typical(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
@@ -399,7 +400,7 @@ impl DriveModel {
         }
     }
 
-    /// Takes over the speeds that are given.
+    /// Takes over the published or typical speeds that are given.
     ///
     /// Units follow from the saturated rate of reads and the time of one read. The media take from the buffer what the
     /// drive writes sequentially, and the link carries the higher of the two sequential rates both ways.
@@ -436,7 +437,7 @@ impl DriveModel {
         }
     }
 
-    /// Number of units that reads are spread over, if each read waits for its address's unit.
+    /// Number of flash units that reads are spread over, if each read waits for its address's unit.
     pub fn addressed_units(&self) -> Option<usize> {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
     }
@@ -452,7 +453,7 @@ impl DriveModel {
     }
 }
 
-/// A figure that follows from others: as published as the least of them, with the reason of the first.
+/// A figure that follows from others: as well founded as the least of them, with the reason of the first.
 fn derive_figure(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
     let why = format!("from {from}: {}", origins[0].origin.reason(""));
     let is_published = origins
@@ -466,7 +467,7 @@ fn derive_figure(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
 }
 
 impl TruePowerState {
-    /// As declared, the declared power being a maximum.
+    /// A power state as declared; its declared power is a maximum.
     fn declared(state: &PowerState) -> Self {
         let power = state.idle_power.or(state.max_power);
         Self {

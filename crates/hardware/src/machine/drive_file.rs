@@ -12,7 +12,7 @@ use super::validate::check_drive;
 use super::{DriveBackground, DriveModel, Figure, Machine, MachineError, WriteBuffer};
 use crate::drive::{DriveLibrary, id_ctrl};
 
-/// The drive models that come with wakepath: name and file text.
+/// The drive models that come with wakepath: names and file texts.
 pub(super) const BUILTIN: [(&str, &str); 5] = [
     ("sn530", include_str!("../../data/drive_models/sn530.toml")),
     ("760p", include_str!("../../data/drive_models/760p.toml")),
@@ -66,7 +66,7 @@ struct StateFile {
     power_w: Option<Figure>,
 }
 
-/// The first built-in model whose name and text are as wanted.
+/// The first built-in drive model that passes a test of name and text.
 fn find_builtin(is_wanted: impl Fn(&str, &str) -> bool) -> Option<(&'static str, &'static str)> {
     let mut models = BUILTIN.into_iter();
     models.find(|(known, text)| is_wanted(known, text))
@@ -127,7 +127,7 @@ impl DriveModel {
         })
     }
 
-    /// The model of a drive printed by a tool into a file.
+    /// The model of a drive by the output of a tool in a file.
     fn printed(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let found = id_ctrl::parse(&file, &read_bytes(path)?)?;
@@ -178,7 +178,7 @@ impl DriveModel {
 }
 
 impl ModelFile {
-    /// Gives a drive the speed and the size of the file.
+    /// Overrides a drive's speeds and size with those of the model file.
     fn put_speed(&self, model: &mut DriveModel) {
         for (figure, given) in [
             (&mut model.read_service_us, &self.read_service_us),
@@ -200,7 +200,7 @@ impl ModelFile {
         }
     }
 
-    /// Gives a drive the powers of the file and the true times of its power states.
+    /// Overrides a drive's powers, and the true times of its power states, with those of the model file.
     fn put_power(&self, model: &mut DriveModel) -> Result<(), String> {
         let Some(power) = &mut model.power else {
             return Ok(());

@@ -29,7 +29,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Name of the kind of origin, as a machine file has it.
+    /// The name that a machine file has for this kind of origin.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -41,7 +41,7 @@ impl Origin {
         }
     }
 
-    /// Where the value comes from, in words; `table_source` covers plain figures.
+    /// Where the value comes from, in words; a plain figure has `table_source`.
     pub fn reason(&self, table_source: &str) -> String {
         match self {
             Self::Default => "not given".to_owned(),
@@ -100,7 +100,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure covered by the table's source.
+    /// A plain figure, which the table's source covers.
     pub const fn plain(value: f64) -> Self {
         Self {
             value,
@@ -108,7 +108,7 @@ impl Figure {
         }
     }
 
-    /// A figure with an own source.
+    /// A figure with a published source of its own.
     pub fn sourced(value: f64, source: impl Into<String>) -> Self {
         Self {
             value,
@@ -116,7 +116,7 @@ impl Figure {
         }
     }
 
-    /// An assumed figure, with the reason.
+    /// An assumed figure, with the reason for its value.
     pub fn assumed(value: f64, why: impl Into<String>) -> Self {
         Self {
             value,
@@ -124,7 +124,7 @@ impl Figure {
         }
     }
 
-    /// A figure that was measured on its machine.
+    /// A figure that was measured on the machine that it describes.
     pub const fn measured(value: f64, measurement: Measurement) -> Self {
         Self {
             value,
@@ -132,12 +132,12 @@ impl Figure {
         }
     }
 
-    /// Whether the file gives the figure at all.
+    /// Whether the machine file gives the figure at all.
     pub fn is_given(&self) -> bool {
         self.origin != Origin::Default
     }
 
-    /// The results that the figure was fitted to, if any.
+    /// The results that the figure was fitted to; `None` if it was not fitted.
     pub fn fitted_to(&self) -> Option<&str> {
         match &self.origin {
             Origin::Fitted(to) => Some(to),
@@ -147,33 +147,33 @@ impl Figure {
 }
 
 impl Figure {
-    /// The figure as a time, its value being in microseconds.
+    /// The figure as a time, if its value is in microseconds.
     pub fn micros(&self) -> Nanoseconds {
         nanoseconds(self.value)
     }
 
-    /// The figure as a time, its value being in milliseconds.
+    /// The figure as a time, if its value is in milliseconds.
     pub fn millis(&self) -> Nanoseconds {
         nanoseconds(self.value * 1e3)
     }
 
-    /// A figure in thousands of cycles as cycles.
+    /// The figure as a number of cycles, if its value is in thousands of cycles.
     pub fn kilocycles(&self) -> u64 {
         (self.value * 1e3).round() as u64
     }
 
-    /// The figure as a power, its value being in milliwatts.
+    /// The figure as a power, if its value is in milliwatts.
     pub fn milliwatts(&self) -> Microwatts {
         Microwatts((self.value * 1e3).round() as u64)
     }
 
-    /// The figure as a power, its value being in watts.
+    /// The figure as a power, if its value is in watts.
     pub fn watts(&self) -> Microwatts {
         Microwatts((self.value * 1e6).round() as u64)
     }
 }
 
-/// A time in microseconds as whole nanoseconds.
+/// A time in microseconds as nanoseconds, rounded.
 fn nanoseconds(us: f64) -> Nanoseconds {
     Nanoseconds((us * 1e3).round() as u64)
 }
@@ -286,7 +286,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
     }
 }
 
-/// Refuses a measurement whose interval is none.
+/// Refuses a measurement whose interval has no width or the wrong order.
 fn parse_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
     let Measurement { n, low, high, .. } = measurement;
     if n == 0 || !low.is_finite() || !high.is_finite() || low > high {

@@ -9,7 +9,7 @@ use super::{DriveModel, Figure, Machine, Origin};
 /// A figure of a machine, with its name and its place in a machine file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineFigure {
-    /// Name, such as `cluster.big.static_mw`.
+    /// Name of the figure, such as `cluster.big.static_mw`.
     pub key: String,
     /// Value and origin.
     pub figure: Figure,
@@ -19,10 +19,10 @@ pub struct MachineFigure {
 }
 
 impl Machine {
-    /// Every figure, in the order of the keys.
+    /// Every figure of the machine, in the order of the keys.
     pub fn figures(&self) -> Vec<MachineFigure> {
         let mut figures = Vec::new();
-        // A machine that cannot be written as TOML has no form that a file could give it.
+        // A machine that cannot be written as TOML has no figures that a file could give.
         if let Ok(mut table) = Table::try_from(self) {
             // Further drives of a captured machine take no part in a simulation.
             table.remove("other_drive");
@@ -31,14 +31,14 @@ impl Machine {
         figures
     }
 
-    /// Checks that every figure is within the range of its key.
+    /// Checks that every figure of the machine is within the range of its key.
     pub(super) fn check_ranges(&self) -> Result<(), Fault> {
         self.figures().iter().try_for_each(MachineFigure::check)
     }
 }
 
 impl DriveModel {
-    /// Checks that every figure is within the range of its key.
+    /// Checks that every figure of the drive is within the range of its key.
     pub(super) fn check_ranges(&self) -> Result<(), Fault> {
         let mut figures = Vec::new();
         if let Ok(table) = Table::try_from(self) {
@@ -54,13 +54,13 @@ impl DriveModel {
 }
 
 impl MachineFigure {
-    /// Where the value comes from, in words: its own source or reason, or the source of its table.
+    /// Where the figure's value comes from, in words: its own source or reason, or the source of its table.
     pub fn reason(&self) -> String {
         let table_source = self.table_source.as_deref().unwrap_or_default();
         self.figure.origin.reason(table_source)
     }
 
-    /// Whether the reference of machine files has the figure's key.
+    /// Whether the figure's key is one of the documented keys of machine files.
     pub fn is_declared(&self) -> bool {
         self.declared.is_some()
     }
@@ -78,7 +78,7 @@ impl MachineFigure {
     }
 }
 
-/// A table on the walk: its path without and with the names of instances, and the source of its plain figures.
+/// A table that is being walked: its path without and with the names of instances, and the source of its plain figures.
 #[derive(Default)]
 struct Place {
     table: String,
@@ -87,7 +87,7 @@ struct Place {
 }
 
 impl Place {
-    /// The table `name` below, whose path names an instance after `instance`.
+    /// The table `name` below this one, whose path names an instance after `instance`.
     fn below(&self, name: &str, instance: &str, table: &Table) -> Self {
         let source = table.get("source").and_then(Value::as_str);
         Self {
@@ -114,7 +114,7 @@ fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
                         declared: find_key(&place.table, name),
                     });
                 } else {
-                    // `drive.power.active_w` is called `drive.active_w`.
+                    // A figure such as `drive.power.active_w` is called `drive.active_w`.
                     let instance = if name == "power" { "" } else { name };
                     collect(below, &place.below(name, instance, below), figures);
                 }
@@ -124,7 +124,7 @@ fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
                     let Value::Table(below) = item else { continue };
                     let instance = match below.get("name").and_then(Value::as_str) {
                         Some(own) => format!("{name}.{own}"),
-                        // Power states of a drive have numbers.
+                        // Power states of a drive are told apart by their numbers.
                         None => format!("PS{index}"),
                     };
                     collect(below, &place.below(name, &instance, below), figures);
@@ -135,7 +135,7 @@ fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
     }
 }
 
-/// Name of a figure for people, who know some by the names of other tables.
+/// Name of a figure for people, who know some figures by the names of other tables.
 fn figure_key(place: &Place, name: &str) -> String {
     match (place.table.as_str(), name) {
         ("cluster.cppc", _) => format!("{}_{name}", place.key),
@@ -150,7 +150,7 @@ fn text_of(value: &Value) -> Option<String> {
     Some(value.as_str()?.to_owned())
 }
 
-/// Reads a figure from the form that serde gives it.
+/// Reads a figure from the table that serde makes of it.
 pub(super) fn read_figure(table: &Table) -> Option<Figure> {
     let value = table.get("value")?.as_float()?;
     let origin = match table.get("origin")? {

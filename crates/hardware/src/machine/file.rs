@@ -8,10 +8,10 @@ use wakepath_units::pasted::decode_strictly;
 use super::error::parse_error;
 use super::{Machine, MachineError};
 
-/// Size limit for machine files; real ones have a few kilobytes.
+/// Size limit for machine files in bytes; real files have a few kilobytes.
 pub(super) const MAX_FILE: u64 = 1 << 20;
 
-/// Reads a description file.
+/// Reads the text of a machine or drive file.
 pub(super) fn read(path: &Path) -> Result<String, MachineError> {
     let bytes = read_bytes(path)?;
     decode_strictly(bytes).map_err(|_| MachineError::Read {
@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path) -> Result<String, MachineError> {
     })
 }
 
-/// Reads a whole file.
+/// Reads all bytes of a file, up to the size limit.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
     wakepath_files::read(path, MAX_FILE).map_err(|source| MachineError::Read {
         path: path.to_owned(),
@@ -28,7 +28,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
     })
 }
 
-/// Parses and checks a machine file that has all of its machine; `origin` names it in errors.
+/// Parses and checks a machine file that does not refer to another machine; `origin` names it in errors.
 pub(super) fn parse_complete(text: &str, origin: &str) -> Result<Machine, MachineError> {
     let machine: Machine = toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?;
     machine.check_from(origin)?;

@@ -1,4 +1,4 @@
-//! Where the calibrated description of the running machine is.
+//! Finds the calibrated description of the running machine.
 
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -8,12 +8,13 @@ use super::MachineError;
 
 /// The name of the calibrated machine for `--machine` and in studies.
 pub const HERE: &str = "here";
-/// Names another file in place of the two usual ones; empty: there is none.
+/// The variable that names another calibration file in place of the two usual ones; empty: there is none.
 const VARIABLE: &str = "WAKEPATH_HERE";
-/// The machine file that a calibration by root leaves. Its folder is not that of the journal, which only root may read.
+/// The calibration file that root writes. Its folder is not that of the journal, which only root may read.
 pub const SYSTEM_FILE: &str = "/var/lib/wakepath-machine/machine.toml";
 
-/// The file that a calibration writes by default: of the system for root, else of the user. `None`: the user has no home.
+/// The calibration file that is written by default: of the system for root, else of the user. `None`: the user has no
+/// home.
 pub fn calibration_file(is_root: bool) -> Option<PathBuf> {
     match env::var_os(VARIABLE) {
         Some(named) => (!named.is_empty()).then(|| named.into()),
@@ -22,7 +23,7 @@ pub fn calibration_file(is_root: bool) -> Option<PathBuf> {
     }
 }
 
-/// The calibrated machine's file: the system's before the user's, which was measured without root.
+/// The calibration file of this machine: the system's before the user's, which was measured without root.
 ///
 /// # Errors
 /// There is none, the one of `WAKEPATH_HERE` is no file, or the folder of one cannot be searched.
@@ -38,7 +39,7 @@ pub fn calibrated_file() -> Result<PathBuf, MachineError> {
     }
 }
 
-/// The file that the variable names, if it is one.
+/// The calibration file that the variable names; an error if it is no file.
 fn check_named_file(path: PathBuf) -> Result<PathBuf, MachineError> {
     let source = match fs::metadata(&path) {
         Ok(metadata) if metadata.is_file() => return Ok(path),
@@ -48,7 +49,7 @@ fn check_named_file(path: PathBuf) -> Result<PathBuf, MachineError> {
     Err(MachineError::NamedHere { path, source })
 }
 
-/// The first path with a file. A folder that cannot be searched is an error: the file could be there.
+/// The first of some paths that is a file. A folder that cannot be searched is an error: the file could be there.
 fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, MachineError> {
     for path in paths {
         match is_file(&path) {
@@ -60,7 +61,7 @@ fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Mach
     Err(MachineError::NotCalibrated { file: SYSTEM_FILE })
 }
 
-/// Whether a file is there; an error if that cannot be known.
+/// Whether a path is a file; an error if that cannot be known.
 fn is_file(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.is_file()),
@@ -71,7 +72,7 @@ fn is_file(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The user's own file, by the XDG base directories.
+/// Path of the user's own calibration file, by the XDG base directories.
 fn file_of_user() -> Option<PathBuf> {
     let absolute = |variable: &str| {
         let path = PathBuf::from(env::var_os(variable)?);

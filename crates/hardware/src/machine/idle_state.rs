@@ -119,7 +119,7 @@ pub struct ClusterIdleState {
 }
 
 impl ClusterIdleState {
-    /// A state that differs in nothing yet.
+    /// An override for the idle state `name` that overrides nothing yet.
     pub fn named(name: &str, source: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -136,7 +136,7 @@ impl ClusterIdleState {
         }
     }
 
-    /// Overrides the figures of `state`.
+    /// Replaces the figures of the machine's state that this override gives.
     pub(super) fn apply(&self, state: &mut MachineIdleState) {
         state.disabled |= self.disabled;
         for (figure, own) in [

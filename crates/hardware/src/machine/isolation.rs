@@ -46,7 +46,7 @@ impl Default for Isolation {
 }
 
 impl Isolation {
-    /// Whether every CPU is for everybody.
+    /// Whether no CPU is isolated.
     pub fn is_none(&self) -> bool {
         self.isolcpus.is_empty() && self.nohz_full.is_empty()
     }
@@ -56,7 +56,7 @@ impl Isolation {
         !self.isolcpus.contains(&cpu) && !self.nohz_full.contains(&cpu)
     }
 
-    /// The first fault on a machine with `cpus` CPUs: key and explanation.
+    /// The first fault of the isolation on a machine with `cpus` CPUs: key and explanation.
     pub(super) fn fault(&self, cpus: usize) -> Option<(&'static str, String)> {
         for (key, list) in [("isolcpus", &self.isolcpus), ("nohz_full", &self.nohz_full)] {
             if let Some(cpu) = list.iter().find(|cpu| **cpu >= cpus) {

@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 
 use super::Machine;
 
-/// Largest value of a figure without a unit.
+/// Largest value that a figure without a unit may have.
 const MAX_FIGURE: f64 = 1e12;
 
-/// Largest values by unit, unless the key has a smaller `maximum`.
+/// Largest values of figures by unit, unless the key has a smaller `maximum`.
 ///
 /// A quarter of an hour to days, and the work that a core does meanwhile, have sums that cannot overflow.
 const MAX_BY_UNIT: [(&str, f64); 8] = [
     ("us", 1e9),
     ("ms", 1e9),
     ("1000 cycles", 1e9),
-    // A kilowatt for a drive.
+    // The largest power of a drive: a kilowatt.
     ("W", 1e3),
-    // A megawatt, a whole data centre.
+    // The largest power of a machine: a megawatt, as a whole data centre draws.
     ("mW", 1e9),
     ("uV", 1e7),
     // A hundred gigahertz.
@@ -30,7 +30,7 @@ const MAX_BY_UNIT: [(&str, f64); 8] = [
     ("uW/(MHz V²)", 1e9),
 ];
 
-/// How the last sentence of a doc comment begins that tells a key's default.
+/// Beginning of the last sentence of a doc comment, which tells a key's default.
 const ABSENT: &str = "Absent: ";
 
 /// A key of machine files.
@@ -42,9 +42,9 @@ pub struct MachineKey {
     pub name: String,
     /// Unit of a figure; empty for a plain number, a name or a list.
     pub unit: String,
-    /// Meaning, in a sentence or two.
+    /// What the key means, in a sentence or two.
     pub meaning: String,
-    /// What holds without the key; empty where a file must have the key.
+    /// What is assumed without the key; empty where a file must have the key.
     pub absent: String,
     /// Whether a file must have the key.
     pub required: bool,
@@ -60,7 +60,7 @@ pub struct MachineKey {
     pub see: Option<String>,
 }
 
-/// Every key, in the order of the structs.
+/// Every key of a machine file, in the order of the structs.
 pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
     let schema = schemars::schema_for!(Machine).to_value();
     let mut keys = Vec::new();
@@ -78,7 +78,7 @@ pub fn schema() -> Value {
         "type": "string",
         "description": "Machine that this one is like, but for what the file says.",
     });
-    // A machine that is like another takes over what it does not say.
+    // A machine file with `like` takes over from the other machine what it does not say.
     schema["if"] = serde_json::json!({ "required": ["like"] });
     schema["then"] = serde_json::json!({ "required": ["name", "title"] });
     schema["else"] = serde_json::json!({ "required": required });
@@ -92,7 +92,7 @@ impl Machine {
     }
 }
 
-/// The keys by table and name.
+/// The documented keys by table and name.
 static KEYS_BY_PLACE: LazyLock<HashMap<(&str, &str), &MachineKey>> = LazyLock::new(|| {
     let keys = KEYS.iter();
     keys.map(|key| ((key.table.as_str(), key.name.as_str()), key))
@@ -128,7 +128,7 @@ fn collect_keys(
             .is_some_and(|names| names.iter().any(|required| required == name));
         let below = find_table(root, property);
         if path.is_empty() {
-            // The keys of a further drive are those of the first.
+            // The keys of a further drive are those of the first, and are not listed again.
             if name != "other_drive" {
                 if below.is_none() {
                     keys.push(read_key(path, name, property, required));
@@ -142,7 +142,7 @@ fn collect_keys(
     }
 }
 
-/// The schema of the table that a property holds: by reference, optional, or one of a list.
+/// The schema of the table that a property holds: by reference, optional, or as an item of a list.
 fn find_table<'s>(root: &'s Value, property: &'s Value) -> Option<&'s Map<String, Value>> {
     if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.strip_prefix('#')?)?;

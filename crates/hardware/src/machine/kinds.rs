@@ -6,9 +6,9 @@ use wakepath_units::Kilohertz;
 
 use super::{Cluster, ClusterIdleState, Figure, Machine, MachineError, Opp, Origin};
 
-/// Names of the kinds, the biggest first.
+/// Names of the clusters of core kinds, the biggest kind first.
 const NAMES: [&str; 3] = ["performance", "efficiency", "low-power"];
-/// Power of a small core relative to a big core.
+/// Power of a small core relative to a big core, where nothing tells it.
 const SMALL_POWER: f64 = 1.0 / 3.0;
 const SMALL_POWER_WHY: &str =
     "a third of a performance core's: four efficiency cores have the area of one performance core";
@@ -25,7 +25,7 @@ pub struct CoreKind {
     pub cpus: usize,
     /// Hardware threads per core.
     pub threads_per_core: usize,
-    /// Capacity at the highest operating point; the biggest kind has 1024.
+    /// Capacity at the highest operating point; the biggest kind of core has 1024.
     pub capacity: u32,
     /// Reason for an assumed capacity, if no source has any.
     pub capacity_assumed: Option<String>,
@@ -91,7 +91,7 @@ impl Machine {
         let home = &mut split.scheduler.home;
         NAMES[0].clone_into(&mut home.cluster);
         "tasks start on the performance cores".clone_into(&mut home.assumed);
-        // Power limits apply to the package.
+        // The machine's power limits apply to the package, hence to all its clusters together.
         if let Some(limit) = &mut split.power_limit {
             limit.clusters = split.cluster.len();
         }
@@ -101,7 +101,7 @@ impl Machine {
     }
 }
 
-/// The cluster of a kind; `is_small`: not the biggest.
+/// The cluster for a kind of core; `is_small`: not the biggest kind.
 fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> Cluster {
     let like = &machine.cluster[0];
     let threads = kind.threads_per_core;
@@ -129,7 +129,7 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
         smt_poll_loss,
         clock_cpus: None,
         capacity: kind.capacity.clamp(1, 1024),
-        // The biggest kind has 1024 by definition.
+        // The biggest kind of core has a capacity of 1024 by definition.
         capacity_assumed: kind.capacity_assumed.clone().filter(|_| is_small),
         base_mhz: match kind.base {
             Some(base) => Figure::plain(f64::from(base.0) / 1e3),
@@ -161,7 +161,7 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
     }
 }
 
-/// A power multiplied by `factor`, and that of a small core once more by [`SMALL_POWER`].
+/// A power multiplied by `factor`; for a small core also by [`SMALL_POWER`].
 fn scale_power(figure: &Figure, factor: f64, is_small: bool) -> Figure {
     let mut scaled = figure.clone();
     scaled.value *= factor;

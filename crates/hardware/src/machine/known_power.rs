@@ -2,11 +2,11 @@
 
 use super::{Figure, Machine};
 
-/// Explanation for an unknown exit time, when a guest's host decides. The declared latency stands in.
+/// Why an exit time is unknown: a guest's host decides. The declared latency stands in.
 pub const EXIT_NOT_KNOWN: &str = "not known until measured: a halt goes to the host, which polls or sleeps as it likes; what the kernel declares stands in for it";
 
 impl Machine {
-    /// Whether power figures exist for CPUs or package. A drive's power alone does not count.
+    /// Whether the machine has power figures for CPUs or package. A drive's power alone does not count.
     pub fn has_power(&self) -> bool {
         let of_clusters = self.cluster.iter().flat_map(|cluster| {
             [

@@ -20,7 +20,7 @@ pub struct LatencyRequest {
 }
 
 impl LatencyRequest {
-    /// A request for the whole system.
+    /// A latency request for the whole system.
     pub const fn system(us: u64) -> Self {
         Self {
             us,

@@ -11,9 +11,8 @@ use super::{Machine, MachineError, like};
 use crate::recorded::{self, intel_idle_tables, systems};
 
 impl Machine {
-    /// A built-in machine or a recorded system by its name, or a file if the name ends in `.toml` or
-    /// holds a slash. A directory that a capture made is its `machine.toml`; [`HERE`] is the machine that
-    /// `wakepath calibrate` left.
+    /// Finds a machine: a built-in or recorded one by its name, or a file if the name ends in `.toml` or holds a slash.
+    /// A directory that a capture made is its `machine.toml`; [`HERE`] is the machine that `wakepath calibrate` left.
     pub fn find(name: &str) -> Result<Self, MachineError> {
         if name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Self::load(Path::new(name));
@@ -81,7 +80,7 @@ impl Machine {
     }
 }
 
-/// The machine whose title or name is most similar.
+/// Name of the machine whose title or name is most similar.
 fn nearest_name(name: &str) -> &'static str {
     let recorded = systems().iter().map(|s| s.name.as_str());
     find_by_title(name)
@@ -89,12 +88,12 @@ fn nearest_name(name: &str) -> &'static str {
         .unwrap_or_default()
 }
 
-/// The machine file in a capture's directory.
+/// Path of the machine file in a capture's directory.
 fn captured(directory: &Path) -> PathBuf {
     directory.join("machine.toml")
 }
 
-/// The first system whose processor has every word of a title such as `Xeon 8460H`.
+/// Name of the first system whose processor has every word of a title such as `Xeon 8460H`.
 fn find_by_title(name: &str) -> Option<&'static str> {
     let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
     // `Xeon` alone identifies no processor.

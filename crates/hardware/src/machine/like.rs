@@ -22,7 +22,7 @@ const LIKE: &str = "like";
 /// Longest chain of files that are like each other.
 const MAX_CHAIN: usize = 8;
 
-/// The whole machine of a file that says `like`; `None` for any other file.
+/// Makes the whole machine of a file that says `like`; `None` for any other file.
 ///
 /// # Errors
 /// No such model, a chain without an end, or a file that leaves open which figures are its own.
@@ -31,7 +31,7 @@ pub(super) fn resolve(
     origin: &str,
     folder: Option<&Path>,
 ) -> Result<Option<Table>, MachineError> {
-    // A fault of the syntax is told with its line by the reader of whole machines.
+    // A syntax error is left to the reader of whole machines, which tells the line.
     let Ok(own) = text.parse::<Table>() else {
         return Ok(None);
     };
@@ -81,7 +81,7 @@ fn merge_chain(
         .parse::<Table>()
         .map_err(|e| parse_error(&text, &next_origin, &e))?;
     let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
-    // Nobody compared predictions on this machine.
+    // The comparison of predictions is dropped: nobody has compared them on this machine.
     whole.remove("prediction");
     whole.remove("calibrated_on");
     join_power_states(&mut whole, &mut own)
@@ -90,14 +90,15 @@ fn merge_chain(
     Ok(whole)
 }
 
-/// The text of a model: a built-in or recorded machine, or a file in the same folder.
+/// The text of the machine that a file is like: a built-in or recorded machine, or a file in the same folder.
 fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), String> {
     if let Some(text) = builtin_text(model) {
         return Ok((text.to_owned(), model.to_owned()));
     }
     if let Some(system) = crate::recorded::find(model) {
         let mut machine = Machine::from_recorded(system).map_err(|e| e.to_string())?;
-        // The policies of a recorded system are found by its name, which the new machine does not have.
+        // The policies of a recorded system are found by its name, which the new machine does not have, so they are
+        // written out.
         let ran = system.kernel_policy();
         machine.runs = Some(format!("{} + {}", ran.idle, ran.freq));
         let text = machine.to_toml().map_err(|e| e.to_string())?;
@@ -121,7 +122,7 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
     Ok((text, path.display().to_string()))
 }
 
-/// Path of the first table whose own figures nothing founds, and the missing key.
+/// Path of the first table whose own figures have no source, and the missing key.
 ///
 /// Plain figures need the `source` of their table, or of the nearest table around that takes one: `outer` is that table's
 /// path and whether it has one. Tables that must have `assumed` need one of their own.
@@ -160,14 +161,14 @@ fn is_plain_figure(table: &str, name: &str, value: &Value) -> bool {
         && find_key(table, name).is_some_and(|key| key.is_figure)
 }
 
-/// Puts the keys of `own` over those of `base`; `table` is the path of both without instances.
+/// Overlays the keys of `own` on those of `base`; `table` is the path of both without instances.
 fn overlay(base: &mut Table, own: Table, table: &str) {
     if own.contains_key("source") {
         keep_source(base, table);
     }
     let replaced: Vec<String> = own.keys().cloned().collect();
     for name in replaced {
-        // The reason of a value that is replaced goes with the value.
+        // The reason of a value is removed when the value is replaced.
         for reason in [format!("{name}_assumed"), format!("{name}_from")] {
             base.remove(&reason);
         }
@@ -188,7 +189,7 @@ fn overlay(base: &mut Table, own: Table, table: &str) {
     }
 }
 
-/// Gives each plain figure the source that covered it.
+/// Gives each plain figure in a table the source that covered it as its own.
 fn keep_source(base: &mut Table, table: &str) {
     if let Some(Value::String(source)) = base.get("source").cloned() {
         name_source(base, table, &source);
@@ -222,7 +223,7 @@ fn name_source(base: &mut Table, table: &str, source: &str) {
     }
 }
 
-/// Gives a drive's power one form in both tables: the declared states alone (`declared`) become all that is known
+/// Gives a drive's power one form in both tables: the declared states alone (`declared`) become complete ones
 /// (`power`), where only one of the tables has them so.
 fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
     let (Some(Value::Table(base)), Some(Value::Table(own))) =
@@ -247,7 +248,7 @@ fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// A value as files have it: figures with their origin as a key, and none that are not given.
+/// A TOML value as files have it: figures with their origin as a key, and without figures that are not given.
 fn in_file_form(value: Value) -> Value {
     match value {
         Value::Table(table) => {

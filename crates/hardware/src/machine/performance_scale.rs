@@ -3,8 +3,8 @@
 use super::{Cluster, Cppc, Machine, Opp};
 
 impl Cluster {
-    /// Operating points, one per performance level. Voltage is constant up to the lowest non-linear performance, then
-    /// rises with frequency.
+    /// The operating points on a performance scale, one per level. Voltage is constant up to the lowest non-linear
+    /// performance, then rises with frequency.
     fn points_of(&self, cppc: &Cppc) -> Vec<Opp> {
         (cppc.lowest..=cppc.highest)
             .map(|performance| {
@@ -27,7 +27,7 @@ impl Cluster {
 }
 
 impl Machine {
-    /// Gives the CPUs their whole performance scale as operating points, as amd-pstate has it.
+    /// Gives all CPUs their whole performance scale as operating points, as amd-pstate has it.
     ///
     /// # Errors
     /// Name of the first cluster without a performance scale, and the missing figure.

@@ -10,7 +10,7 @@ use super::figure::Figure;
 
 /// Published servers at rest, by family and number of sockets.
 const SERVERS: &str = include_str!("../../data/platform_power.csv");
-/// What published results of servers count.
+/// What the power in published results of servers counts.
 const AT_THE_WALL: &str =
     "AC of the whole system, with memory, fans and the losses of its power supply";
 /// What the first core out of its deepest state adds at the wall, for each socket: the maker, W, and where it was measured.
@@ -54,11 +54,11 @@ pub struct Platform {
     pub source: String,
 }
 
-/// A row of the published servers. Powers are W for each socket.
+/// A row of the published servers. Powers are in W for each socket.
 #[derive(Debug, Deserialize)]
 struct Published {
     family: String,
-    /// CPUID family and models, with `|` between several.
+    /// CPUID family and models of the servers, with `|` between several.
     family_model: String,
     /// Model numbers in the processor's name, with `?` for any digit: some families share CPUID models.
     number: String,
@@ -88,8 +88,8 @@ impl Published {
 }
 
 impl Platform {
-    /// What published servers of the processor's family draw at rest, in proportion to the sockets; none of an unknown family.
-    /// `family_model`: CPUID family and model, such as `6/85`.
+    /// What published servers of the processor's family draw at rest, in proportion to the sockets; `None` for an
+    /// unknown family. `family_model`: CPUID family and model, such as `6/85`.
     pub fn for_server(family_model: &str, name: &str, sockets: usize) -> Option<Self> {
         if !is_server_part(name) {
             return None;
@@ -109,7 +109,7 @@ impl Platform {
         })
     }
 
-    /// Why the figures cannot be, with the key of the first wrong one.
+    /// The first fault of the figures of power at rest: key and explanation.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let figures = [&self.lowest_mw, &self.resting_mw, &self.highest_mw];
         let given: Vec<f64> = figures
@@ -124,7 +124,7 @@ impl Platform {
     }
 }
 
-/// The first core's power at the wall; not given where the package's counters have it.
+/// The first core's power at the wall; not given where the package's energy counters include it.
 fn first_core(family: &str, family_model: &str, sockets: usize) -> Figure {
     if FIRST_CORE_BY_PACKAGE.contains(&family) {
         return Figure::default();
@@ -141,8 +141,8 @@ fn first_core(family: &str, family_model: &str, sockets: usize) -> Figure {
     })
 }
 
-/// Whether a processor is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID models
-/// with them.
+/// Whether a processor's name is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID
+/// models with them.
 fn is_server_part(name: &str) -> bool {
     let is_other = name.split_whitespace().any(|word| {
         let head = word.split_once('-').map_or("", |(head, _)| head);
@@ -160,7 +160,7 @@ fn has_number(name: &str, pattern: &str) -> bool {
         .any(|digits| fits_pattern(digits, pattern))
 }
 
-/// Whether digits are those of a pattern with `?` for any digit.
+/// Whether digits match a pattern with `?` for any digit.
 fn fits_pattern(digits: &str, pattern: &str) -> bool {
     let mut pairs = digits.bytes().zip(pattern.bytes());
     digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)

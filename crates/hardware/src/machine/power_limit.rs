@@ -37,7 +37,7 @@ pub struct PowerLimit {
 }
 
 impl PowerLimit {
-    /// Each limit with its window, long-term limit first.
+    /// Each power limit with its averaging window, long-term limit first.
     pub fn limits(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
         let pl1 = (&self.pl1_mw, &self.pl1_window_ms);
         let pl2 = (&self.pl2_mw, &self.pl2_window_ms);
@@ -50,7 +50,7 @@ impl PowerLimit {
             })
     }
 
-    /// The first impossible value on a machine with `clusters` clusters: key and explanation.
+    /// The first impossible value of the limits on a machine with `clusters` clusters: key and explanation.
     pub(super) fn fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
         if self.pl2_mw.is_given() && self.pl2_mw.value < self.pl1_mw.value {
             Some(("pl2_mw", "the short-term limit is no lower than pl1_mw"))

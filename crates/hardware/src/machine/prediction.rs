@@ -60,7 +60,7 @@ pub struct RankingAgreement {
     pub alike: usize,
 }
 
-/// Rounds of a file that names none.
+/// Number of rounds where a file gives none.
 const fn one_round() -> usize {
     1
 }
@@ -80,7 +80,7 @@ impl fmt::Display for MetricErrors {
 }
 
 impl PredictionError {
-    /// Differences of the three metrics that every job has.
+    /// Differences between prediction and machine, of the three metrics that every job has.
     pub const fn metric_errors(&self) -> MetricErrors {
         MetricErrors {
             mean_percent: self.mean_percent,

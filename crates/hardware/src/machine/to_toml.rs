@@ -6,14 +6,14 @@ use toml::{Table, Value};
 
 use super::{DriveModel, DrivePower, Figure, Machine, MachineError};
 
-/// List elements per line, so that operating points do not make a very long line.
+/// Number of list elements per line, so that operating points do not make a very long line.
 const IN_A_LINE: usize = 4;
-/// The tables that a cluster has: too long for a line.
+/// Names of the nested tables of a cluster, which are too long for a line.
 const IDLE_STATE: &str = "idle_state";
 
 impl Machine {
-    /// Writes a file that [`Machine::parse`] reads back without loss. If all power figures of a drive are assumed,
-    /// only the declared states are written.
+    /// Writes a machine file that [`Machine::parse`] reads back without loss. If all power figures of a drive are
+    /// assumed, only the declared states are written.
     ///
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
@@ -44,16 +44,16 @@ impl Machine {
     }
 }
 
-/// Nested tables of a drive, written after the other keys.
+/// Tables nested in a drive, which are written after the drive's other keys.
 #[derive(Default)]
 struct Nested {
-    /// Power figures beyond the declared states.
+    /// The drive's power figures beyond the declared states.
     power: Option<Table>,
     /// The others.
     plain: Table,
 }
 
-/// Moves the nested tables out of a drive.
+/// Moves the nested tables out of a drive, so that they are written later.
 fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
     let mut nested = Nested::default();
     let (Value::Table(drive), Some(power)) = (drive, &model.power) else {
@@ -71,7 +71,7 @@ fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::se
 }
 
 impl Nested {
-    /// Writes the tables under the last drive with this key.
+    /// Writes the nested tables under the last drive with this key.
     fn write(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
         if let Some(mut power) = self.power.take() {
             let (declared, states) = (power.remove_entry("declared"), power.remove("states"));
@@ -120,7 +120,7 @@ fn write_machine(text: &mut String, table: &Table) {
     }
 }
 
-/// Whether a value is written as tables of its own.
+/// Whether a value is written as tables of its own, rather than in one line.
 fn is_section(value: &Value) -> bool {
     match value {
         Value::Table(table) => figure(table).is_none(),
@@ -137,7 +137,7 @@ fn write_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String,
     }
 }
 
-/// A value in one line; `None` for a figure that the machine does not give.
+/// A TOML value in one line; `None` for a figure that the machine does not give.
 fn inline(value: &Value) -> Option<String> {
     match value {
         Value::Table(table) => {
@@ -171,7 +171,7 @@ impl Figure {
     }
 }
 
-/// A figure in its short form: outer `None`, if the table is none; inner `None`, if it is not given.
+/// A figure in its short form: outer `None`, if the table is no figure; inner `None`, if it is not given.
 #[expect(clippy::option_option, reason = "two questions, two answers")]
 fn figure(table: &Table) -> Option<Option<String>> {
     let (value, origin) = (table.get("value")?.as_float()?, table.get("origin")?);
@@ -186,7 +186,7 @@ fn figure(table: &Table) -> Option<Option<String>> {
     })
 }
 
-/// Whole numbers without a fraction, as people write them.
+/// Formats a number; whole numbers have no fraction, as people write them.
 fn number_text(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         format!("{number:.0}")

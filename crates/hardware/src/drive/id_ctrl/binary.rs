@@ -1,4 +1,4 @@
-//! The 4096 bytes printed by `nvme id-ctrl -b`.
+//! Decodes the 4096 bytes that `nvme id-ctrl -b` prints.
 
 use super::printed::{
     IdCtrlProblem, Printed, SIZE, checked_npss, max_power, rank, scaled_power, string,

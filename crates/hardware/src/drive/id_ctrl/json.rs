@@ -1,4 +1,4 @@
-//! JSON from `nvme id-ctrl -o json` and `smartctl -j`.
+//! Decodes JSON from `nvme id-ctrl -o json` and `smartctl -j`.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) fn part(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned("\n".repeat(first) + &inside))
 }
 
-/// Whether JSON of an object, or an array of objects, begins here. `[...]` and `[ 12.3]` are none.
+/// Whether a text begins with JSON of an object, or of an array of objects. `[...]` and `[ 12.3]` are no such JSON.
 fn starts_json(text: &str) -> bool {
     match text.strip_prefix('[') {
         Some(rest) => rest.trim_start().starts_with(['{', ']']) || rest.trim().is_empty(),
@@ -37,7 +37,7 @@ fn starts_json(text: &str) -> bool {
 pub(super) fn read(text: &str) -> Result<Printed, Located> {
     let value: Value = serde_json::from_str(text).map_err(|e| {
         let message = e.to_string();
-        // The parser's message ends in the position, which is reported separately.
+        // The JSON parser's message ends in the position, which is reported separately.
         let what = message
             .rsplit_once(" at line ")
             .map_or(message.as_str(), |(what, _)| what);
@@ -95,7 +95,8 @@ fn states_of_nvme_cli(states: &[Value]) -> Result<Vec<PowerState>, IdCtrlProblem
         .collect()
 }
 
-/// nvme-cli up to 2.3 has `flags`, later ones its bits by name. Scales are whole bytes of the descriptor up to 2.0.
+/// Decodes a power state of nvme-cli. Up to 2.3 it has `flags`, later versions have the flags' bits by name. Scales are
+/// whole bytes of the descriptor up to 2.0.
 fn state_of_nvme_cli(json: &Value) -> Result<PowerState, IdCtrlProblem> {
     let (fine, non_operational) = match byte(json, "flags")? {
         Some(flags) => (flags & 1 != 0, flags & 2 != 0),
@@ -134,7 +135,7 @@ fn word(json: &Value, field: &'static str) -> Result<Option<u64>, IdCtrlProblem>
     number(json, field, 0xffff, "a number from 0 to 65535")
 }
 
-/// A byte under the first of two names, else under the second.
+/// Reads a byte under the first of two field names, or else under the second.
 fn byte_of_either(json: &Value, fields: [&'static str; 2]) -> Result<Option<u64>, IdCtrlProblem> {
     match byte(json, fields[0])? {
         Some(value) => Ok(Some(value)),
@@ -142,7 +143,7 @@ fn byte_of_either(json: &Value, fields: [&'static str; 2]) -> Result<Option<u64>
     }
 }
 
-/// A relative performance rank; 0 if missing.
+/// Reads a relative performance rank; 0 if missing.
 fn rank_field(json: &Value, field: &'static str) -> Result<u8, IdCtrlProblem> {
     Ok(rank(byte(json, field)?.unwrap_or(0)))
 }
@@ -164,7 +165,7 @@ fn of_smartctl(json: &Value) -> Result<Printed, IdCtrlProblem> {
                 .map_err(|problem| problem.inside(&format!("nvme_power_states[{index}]")))
         })
         .collect::<Result<_, _>>()?;
-    // smartctl prints all states, and not their number.
+    // smartctl lists all states, but does not print their number.
     let last = states.len().checked_sub(1);
     Ok(Printed {
         model: text(json, "model_name")?,
@@ -194,7 +195,7 @@ fn state_of_smartctl(json: &Value) -> Result<PowerState, IdCtrlProblem> {
     })
 }
 
-/// `{"value": 50, "scale": 1, "units_per_watt": 10000}`.
+/// Reads a power in smartctl's form: `{"value": 50, "scale": 1, "units_per_watt": 10000}`.
 fn power(json: &Value, field: &'static str) -> Result<Option<Microwatts>, IdCtrlProblem> {
     let Some(power) = json.get(field).filter(|power| !power.is_null()) else {
         return Ok(None);
@@ -202,7 +203,7 @@ fn power(json: &Value, field: &'static str) -> Result<Option<Microwatts>, IdCtrl
     power_value(power).map_err(|problem| problem.inside(field))
 }
 
-/// A power from its value and its scale.
+/// Computes a power in smartctl's form from its value and its scale.
 fn power_value(power: &Value) -> Result<Option<Microwatts>, IdCtrlProblem> {
     let value = required(word(power, "value")?, "value")?;
     let scale = number(power, "scale", 3, "a number from 0 to 3")?;
@@ -235,7 +236,7 @@ fn array<'a>(json: &'a Value, field: &'static str) -> Result<&'a [Value], IdCtrl
     }
 }
 
-/// A numeric field: a number, a number as text, or a boolean; `None` if missing.
+/// Reads a numeric field: a number, a number as text, or a boolean; `None` if missing.
 fn number(
     json: &Value,
     field: &'static str,
@@ -291,7 +292,7 @@ fn wrong(field: &str, value: &Value, expected: &'static str) -> IdCtrlProblem {
 }
 
 impl IdCtrlProblem {
-    /// Moves the problem's field below `outer`.
+    /// The same problem, with its field named as a part of the field `outer`.
     fn inside(self, outer: &str) -> Self {
         match self {
             Self::Field {

@@ -22,7 +22,8 @@ use printed::{Located, Printed};
 
 pub use printed::{DeclaredDrive, IdCtrlError, IdCtrlProblem, SIZE};
 
-/// Reads a dump in any of the forms. `file` names it in errors and in [`Drive::source`](crate::drive::Drive::source).
+/// Parses a drive's description in any of the forms. `file` names it in errors and in
+/// [`Drive::source`](crate::drive::Drive::source).
 ///
 /// # Errors
 /// [`IdCtrlError`] for whatever is not a description of one drive with 1 to 32 power states.
@@ -58,7 +59,7 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
     }
 }
 
-/// The bus of a drive that smartctl describes, where this is not NVMe.
+/// The bus of a drive that smartctl describes, if it is another than NVMe.
 fn other_bus(text: &str) -> Option<&'static str> {
     text.lines().find_map(|line| {
         let (key, value) = pasted::unquoted(line).1.split_once(':')?;

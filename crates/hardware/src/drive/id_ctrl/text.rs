@@ -21,8 +21,8 @@ pub(super) fn read(text: &str) -> Result<Printed, Located> {
     Ok(printed)
 }
 
-/// Up to 1.11, nvme-cli prints `.02` for the hundredths of any idle or active power that has two decimals. One alone may
-/// be so by chance.
+/// Whether idle and active powers have wrong hundredths. Up to 1.11, nvme-cli prints `.02` for the hundredths of any
+/// such power that has two decimals. One alone may be so by chance.
 fn has_coarse_powers(text: &str) -> bool {
     let fields = text.lines().flat_map(state_fields);
     let values = fields.filter_map(|(key, value)| {
@@ -33,7 +33,8 @@ fn has_coarse_powers(text: &str) -> bool {
     decimals.len() > 1 && decimals.iter().all(|d| *d == "02")
 }
 
-/// Fields of a power state in a line: `key:value`, `key: value` or `key : value`; a unit behind a blank is left out.
+/// Splits a line into fields of a power state: `key:value`, `key: value` or `key : value`; a unit behind a blank is
+/// left out.
 fn state_fields(line: &str) -> Vec<(&str, &str)> {
     let mut words = line
         .split_whitespace()
@@ -53,15 +54,15 @@ fn state_fields(line: &str) -> Vec<(&str, &str)> {
     fields
 }
 
-/// What the lines read so far say.
+/// What the lines read so far say about the drive.
 #[derive(Default)]
 struct TextReader {
     printed: Printed,
-    /// A fact about a drive was found.
+    /// Whether a fact about a drive was found.
     known: bool,
-    /// The heading of smartctl's or nvmecontrol's table was found; the table lists all states.
+    /// Whether the heading of smartctl's or nvmecontrol's table was found; the table lists all states.
     has_table: bool,
-    /// The power state under construction.
+    /// The power state whose lines are being read.
     open: Option<OpenState>,
 }
 
@@ -70,7 +71,7 @@ struct OpenState {
     index: usize,
     line: usize,
     state: PowerState,
-    /// Fields seen so far, as bits.
+    /// Fields of the power state seen so far, as bits.
     seen: u8,
 }
 
@@ -130,7 +131,7 @@ impl TextReader {
                 printed.vendor_id = Some(pci_id(key, value)?);
                 printed.subsystem_vendor_id = printed.vendor_id;
             }
-            // After the format's blank, nvme-cli's string may begin with more blanks.
+            // Behind the form's blank, nvme-cli's string may begin with more blanks.
             "mn" => printed.model = Some(string(after_blank(value))),
             "fr" => printed.firmware = Some(string(after_blank(value))),
             "Model Number" => printed.model = Some(string(value.trim())),
@@ -143,7 +144,7 @@ impl TextReader {
         Ok(())
     }
 
-    /// Takes the state that was being read.
+    /// Adds the power state whose lines were being read, which is now complete.
     fn close(&mut self) -> Result<(), Located> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -154,7 +155,7 @@ impl TextReader {
             .map_err(|problem| (line, problem))
     }
 
-    /// A state that was printed. The same may come again, as where two tools printed one drive.
+    /// Adds a printed power state. The same state may come again, as where two tools printed one drive.
     fn add(&mut self, index: usize, state: PowerState) -> Result<(), IdCtrlProblem> {
         let states = &mut self.printed.states;
         match states.get(index) {
@@ -188,7 +189,7 @@ impl TextReader {
     }
 }
 
-/// Whether two descriptions of a state belong to the same drive.
+/// Whether two descriptions of a power state can belong to the same drive.
 fn is_like(a: &PowerState, b: &PowerState) -> bool {
     a.non_operational == b.non_operational
         && a.max_power == b.max_power
@@ -196,14 +197,14 @@ fn is_like(a: &PowerState, b: &PowerState) -> bool {
         && a.exit_latency_us == b.exit_latency_us
 }
 
-/// Whether the line continues the previous state.
+/// Whether a line continues the power state of the line before.
 fn goes_on(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let key = first.split(':').next().unwrap_or_default();
     matches!(first, "operational" | "non-operational") || STATE_FIELDS.contains(&key)
 }
 
-/// The number in `ps    3`; `None`: the key is another one.
+/// Parses the index in `ps    3`; `None`: the key is another one.
 fn state_index(key: &str) -> Option<Result<usize, IdCtrlProblem>> {
     let number = key.strip_prefix("ps").or(key.strip_prefix("PS"))?.trim();
     let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
@@ -272,7 +273,7 @@ impl OpenState {
         Ok(())
     }
 
-    /// The state must have told what planning needs.
+    /// Checks that the power state has everything that planning needs.
     fn check(&self) -> Result<(), IdCtrlProblem> {
         let fields = [
             (SEEN_POWER, "mp"),
@@ -374,7 +375,7 @@ fn nvmecontrol_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlPr
     Ok(Some((index, state)))
 }
 
-/// A value in a power state, and the name for error messages.
+/// A value of a power state, with the field's name for error messages.
 struct Place<'a> {
     name: String,
     value: &'a str,
@@ -384,7 +385,7 @@ impl Place<'_> {
     fn power(&self) -> Result<Option<wakepath_units::Microwatts>, IdCtrlProblem> {
         match self.value {
             "-" | "reserved" => Ok(None),
-            // Some locales print `5,00W`.
+            // Some locales print powers as `5,00W`.
             value => watts::parse(
                 &value
                     .strip_suffix('W')
@@ -403,7 +404,7 @@ impl Place<'_> {
             .ok_or_else(|| self.wrong(LATENCY))
     }
 
-    /// A latency such as `0.210ms`, in microseconds.
+    /// Parses a latency such as `0.210ms`, as microseconds.
     fn milliseconds(&self) -> Result<u32, IdCtrlProblem> {
         let digits = self
             .value
@@ -430,7 +431,7 @@ impl Place<'_> {
     }
 }
 
-/// The value without the blank of the form, which an editor may have made a tab.
+/// The value without the form's blank behind the colon, which an editor may have made a tab.
 fn after_blank(value: &str) -> &str {
     value.strip_prefix([' ', '\t', '\u{a0}']).unwrap_or(value)
 }
@@ -439,7 +440,7 @@ fn pci_id(field: &str, text: &str) -> Result<u16, IdCtrlProblem> {
     Ok(text_number(field, text, 0xffff)? as u16)
 }
 
-/// A decimal or `0x` number.
+/// Parses a decimal or `0x` number.
 fn text_number(field: &str, text: &str, most: u64) -> Result<u64, IdCtrlProblem> {
     let text = text.trim();
     let number = match text.strip_prefix("0x") {

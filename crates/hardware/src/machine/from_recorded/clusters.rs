@@ -10,7 +10,7 @@ use crate::machine::{
 use crate::processor::Processor;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
 
-/// Bus clock on x86 processors: the step between operating points.
+/// Bus clock of x86 processors, which is the step between operating points.
 const STEP_KHZ: usize = 100_000;
 
 /// How often an AMD processor looks at frequency requests, and what a change takes from then on.
@@ -20,10 +20,10 @@ const SLOTTED_TRANSITION_US: f64 = 371.0;
 const SLOTTED_TRANSITION_WHY: &str =
     "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms";
 
-/// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
+/// Number of kHz that acpi-cpufreq adds to the highest frequency to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
-/// One cluster for each socket, all alike; `policy`: the one with the highest frequency.
+/// Makes one cluster for each socket, all alike; `policy`: the cpufreq policy with the highest frequency.
 pub(super) fn clusters(record: &Record<'_>, policy: &RecordedPolicy) -> Vec<Cluster> {
     let sockets = record.processor().map_or(1, |p| p.sockets);
     let first = cluster(record, record.cpus() / sockets, policy);
@@ -92,7 +92,7 @@ fn cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster
     }
 }
 
-/// Hardware threads per core of every core in a cluster, whose cores are all alike.
+/// Number of hardware threads per core in a cluster, whose cores are all alike.
 fn threads_per_core(record: &Record<'_>, cpus: usize) -> usize {
     let lent = record.lender.cluster[0].threads_per_core;
     match record.processor() {
@@ -114,7 +114,7 @@ fn transition_latency(record: &Record<'_>, policy: &RecordedPolicy) -> Figure {
     }
 }
 
-/// Turbo limits by active cores of a socket.
+/// Turbo limits by active cores of a socket, where known.
 fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
     let limits = processor.map_or(&[][..], |p| &p.turbo).iter();
     limits
@@ -125,7 +125,7 @@ fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
         .collect()
 }
 
-/// The operating points: those recorded, or else every step of the recorded range. With turbo the
+/// The frequencies of the operating points: those recorded, or else every step of the recorded range. With turbo the
 /// highest frequency is not in the list, or stands there as 1 MHz more than the one before.
 pub(super) fn frequencies(
     policy: &RecordedPolicy,
@@ -171,7 +171,7 @@ pub(super) fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
     kinds.filter(|kinds| kinds.len() > 1 && kinds[0].cpus == biggest)
 }
 
-/// The core type whose CPUs begin with a policy's and go up to `end`; `None` if that is before the policy.
+/// The core type whose CPUs are those from a policy's first up to `end`; `None` if that is before the policy.
 fn core_kind(
     processor: &Processor,
     policy: &RecordedPolicy,

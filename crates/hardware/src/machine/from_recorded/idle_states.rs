@@ -4,7 +4,7 @@ use super::record::{Kind, Record, SAPPHIRE_RAPIDS, figure_if};
 use crate::idle::IdleState;
 use crate::machine::{Figure, Machine, MachineIdleState, Scope};
 
-/// C1 stops the clock only; nobody declares more for it.
+/// Exit latency of C1, which stops the clock only; no driver declares more for it.
 const C1_EXIT_US: f64 = 2.0;
 
 /// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
@@ -20,7 +20,8 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
 /// Declared exit latencies with a higher ratio belong to different states.
 const FAR_APART: f64 = 10.0;
 
-/// The idle states of a recorded system; `package_exit_us`: the package's part of the deepest state's exit latency.
+/// Makes the idle states of a recorded system; `package_exit_us`: the package's part of the deepest state's exit
+/// latency.
 pub(super) fn idle_states(record: &Record<'_>, package_exit_us: f64) -> Vec<MachineIdleState> {
     let states = record.idle.states.iter();
     let deepest = record.idle.states.len().saturating_sub(1);
@@ -37,7 +38,7 @@ pub(super) fn idle_states(record: &Record<'_>, package_exit_us: f64) -> Vec<Mach
         .collect()
 }
 
-/// `package_us`: the part of the declared exit latency that is the package's.
+/// Makes an idle state. `package_us`: the part of the declared exit latency that is the package's.
 fn idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -> MachineIdleState {
     let kind = record.kind;
     let declared = declared_exit_us(state);
@@ -67,7 +68,7 @@ fn idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -> Machin
     }
 }
 
-/// Declared exit latency in us.
+/// Exit latency that an idle state declares, in us.
 fn declared_exit_us(state: &IdleState) -> f64 {
     state.exit_latency.0 as f64 / 1e3
 }
@@ -92,12 +93,12 @@ fn find_similar_state<'a>(state: &IdleState, lender: &'a Machine) -> &'a Machine
         .unwrap_or(&lender.idle_state[0])
 }
 
-/// Whether two exit latencies in us are those of different states.
+/// Whether two exit latencies in us are so different that they belong to different states.
 fn are_far_apart(one_us: f64, other_us: f64) -> bool {
     one_us.max(other_us) > FAR_APART * one_us.min(other_us).max(1.0)
 }
 
-/// Exit time and spread, where the lender has more than the rule of thumb.
+/// True exit time and its spread, as the lender has them, where it has more than the rule of thumb.
 fn lend_exit(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
     // Up to a factor of 2 between declared latencies, the state is the same.
     let ratio = declared / like.exit_latency_us.value.max(1e-9);
@@ -108,7 +109,7 @@ fn lend_exit(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
     (Figure::assumed(declared / 2.0, why), Figure::default())
 }
 
-/// True exit time and spread; `package_us`: the package's part of the declared latency.
+/// True exit time and its spread; `package_us`: the package's part of the declared latency.
 fn true_exit(
     record: &Record<'_>,
     state: &IdleState,

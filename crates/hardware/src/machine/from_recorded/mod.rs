@@ -21,7 +21,7 @@ use super::{Cluster, Figure, Machine, MachineError};
 use crate::nearest::Lender;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
 
-/// Name of a recorded system's drive.
+/// Name of the drive of a recorded system.
 const ASSUMED_DRIVE: &str = "NVMe SSD (assumed)";
 
 impl Machine {
@@ -42,7 +42,8 @@ impl Machine {
         Self::from_record(system, kind, kind.template())
     }
 
-    /// A captured machine: as [`Machine::from_recorded`], with the figures that another machine lends.
+    /// Makes a machine of a captured system: as [`Machine::from_recorded`], with the figures that another machine
+    /// lends.
     ///
     /// # Errors
     /// As [`Machine::from_recorded`].
@@ -90,7 +91,7 @@ impl Machine {
         Ok(())
     }
 
-    /// `lender`: the built-in machine with figures for unrecorded ones.
+    /// Makes a machine of a record; `lender` is the built-in machine with figures for unrecorded ones.
     fn from_record(
         system: &RecordedSystem,
         kind: Kind,
@@ -120,7 +121,7 @@ impl Machine {
     }
 }
 
-/// What is recorded, and the lender's figures for the rest.
+/// Puts a machine together: what is recorded, and the lender's figures for the rest.
 fn assemble(record: &Record<'_>, policy: &RecordedPolicy) -> Machine {
     let (system, template) = (record.system, record.lender);
     let cluster = clusters(record, policy);
@@ -162,7 +163,7 @@ fn assemble(record: &Record<'_>, policy: &RecordedPolicy) -> Machine {
     machine
 }
 
-/// Drops the lender's demotion if it names states that the machine does not have.
+/// Removes the lender's C1 demotion if it names states that the machine does not have.
 fn drop_unknown_demotion(machine: &mut Machine) {
     let states = &machine.idle_state;
     machine.c1_demotion = machine.c1_demotion.take().filter(|demotion| {
@@ -171,7 +172,7 @@ fn drop_unknown_demotion(machine: &mut Machine) {
     });
 }
 
-/// Package, uncore, platform and power limits.
+/// Adds powers of package and uncore, power at rest, and power limits.
 fn add_powers(machine: &mut Machine, record: &Record<'_>) {
     scale_package(machine, record.lender);
     if let (Some(uncore), Some(processor)) = (&mut machine.uncore, record.processor()) {
@@ -183,7 +184,7 @@ fn add_powers(machine: &mut Machine, record: &Record<'_>) {
     machine.power_limit = processor.and_then(|p| power_limit(p, record.kind));
 }
 
-/// The cluster with this core, else the first cluster.
+/// The lender's cluster with this core, or else its first cluster.
 fn cluster_with_core<'a>(machine: &'a Machine, core: Option<&String>) -> &'a Cluster {
     let mut clusters = machine.cluster.iter();
     let same = core.and_then(|core| clusters.find(|cluster| cluster.core == *core));

@@ -38,10 +38,10 @@ const SAPPHIRE_RAPIDS_PACKAGE_MW: [(f64, &str); 2] = [
     ),
 ];
 
-/// Built-in machines with a battery: their power at rest stands for others of their segment.
+/// Built-in machines with a battery, whose power at rest stands for others of their segment.
 const PORTABLE: [&str; 4] = ["laptop", "hybrid-i7-1260p", "ryzen-8840u", "apple-m1-pro"];
 
-/// Copies powers and voltages from another cluster.
+/// Copies powers and voltages to a cluster from another cluster.
 pub(super) fn take_power(cluster: &mut Cluster, like: &Cluster) {
     cluster.dynamic_power_uw_per_mhz_v2 = like.dynamic_power_uw_per_mhz_v2.clone();
     cluster.static_mw = like.static_mw.clone();
@@ -54,7 +54,7 @@ pub(super) fn take_power(cluster: &mut Cluster, like: &Cluster) {
     }
 }
 
-/// Voltage at an end of the operating points: the figure, or else that of the point itself.
+/// Voltage at the slowest or fastest operating point: the figure, or else that of the point itself.
 fn end_voltage(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
     match point {
         Some(point) if !figure.is_given() && point.uv > 0 => {
@@ -65,7 +65,7 @@ fn end_voltage(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
     }
 }
 
-/// A captured machine is one cluster whatever the number of sockets, so the package stands for all sockets.
+/// Multiplies the package's power by the sockets: a captured machine is one cluster whatever their number.
 pub(super) fn package_of_sockets(machine: &mut Machine, sockets: usize) {
     let Some(package) = machine.package.as_mut().filter(|_| sockets > 1) else {
         return;
@@ -78,7 +78,7 @@ pub(super) fn package_of_sockets(machine: &mut Machine, sockets: usize) {
     }
 }
 
-/// Power besides the CPUs: the lender's, scaled by sockets.
+/// Sets the power besides the CPUs: the template's, scaled by sockets.
 pub(super) fn scale_package(machine: &mut Machine, template: &Machine) {
     let (sockets, lender_sockets) = (machine.cluster.len(), template.cluster.len());
     let package = machine.package.as_mut();
@@ -95,7 +95,7 @@ pub(super) fn scale_package(machine: &mut Machine, template: &Machine) {
     }
 }
 
-/// Package power for a processor family measured by package counters: without fans, memory and losses.
+/// Sets package power of a family that was measured by package counters: without fans, memory and losses.
 pub(super) fn measured_package(machine: &mut Machine, record: &Record<'_>) {
     if !record.is_sapphire_rapids() {
         return;

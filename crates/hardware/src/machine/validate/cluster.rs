@@ -1,4 +1,4 @@
-//! Checks of a cluster.
+//! Checks the values of a cluster.
 
 use crate::machine::Cluster;
 use crate::machine::fault::{Fault, fault};
@@ -133,7 +133,7 @@ fn check_controller(c: &Cluster) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a whole consists of parts of this size.
+/// Whether a whole consists of parts of this size, without a rest.
 const fn divides(part: usize, whole: usize) -> bool {
     part > 0 && whole.is_multiple_of(part)
 }

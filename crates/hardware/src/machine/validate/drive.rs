@@ -1,4 +1,4 @@
-//! Checks of a drive.
+//! Checks the values of a drive.
 
 use crate::machine::DriveModel;
 use crate::machine::fault::{Fault, fault};
@@ -9,7 +9,7 @@ pub(in crate::machine) fn check_drive(drive: &DriveModel) -> Result<(), Fault> {
     check_drive_parts(drive)
 }
 
-/// Checks how the figures of a drive fit together, whose ranges are checked.
+/// Checks how the figures of a drive fit together, after their ranges were checked.
 pub(super) fn check_drive_parts(drive: &DriveModel) -> Result<(), Fault> {
     if drive.parallel_units.value.fract() != 0.0 {
         return fault(

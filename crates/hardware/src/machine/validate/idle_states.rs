@@ -1,10 +1,10 @@
-//! Checks of idle states, and of what chooses among them.
+//! Checks idle states, latency requests and C1 demotion.
 
 use crate::machine::cluster_states::declared;
 use crate::machine::fault::{Fault, check_unique, fault, is_whole};
 use crate::machine::{MAX_LATENCY_REQUEST_US, Machine, MachineIdleState, Scope};
 
-/// Checks that states form a table; `key` is the table's position for messages.
+/// Checks that idle states form a table; `key` is the table's position for messages.
 pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result<(), Fault> {
     if let Err(e) = declared(states) {
         return fault(key, &e.to_string());
@@ -49,7 +49,7 @@ pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result
     Ok(())
 }
 
-/// Checks the idle states of each cluster that has some of its own.
+/// Checks the idle states of each cluster that overrides some.
 pub(in crate::machine) fn check_cluster_states(machine: &Machine) -> Result<(), Fault> {
     for cluster in &machine.cluster {
         let key = format!("cluster.{}.idle_state", cluster.name);

@@ -1,4 +1,4 @@
-//! Finds impossible values of a machine.
+//! Checks a machine for impossible values.
 
 mod cluster;
 mod drive;
@@ -64,7 +64,7 @@ fn check_kernel(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks clusters and idle states.
+/// Checks clusters and idle states of a machine.
 fn check_cpus(machine: &Machine) -> Result<(), Fault> {
     if machine.cluster.is_empty() {
         return fault("cluster", "a machine has at least one cluster");
@@ -84,7 +84,7 @@ fn check_cpus(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks the way of an I/O, the page cache and the CPUs kept free.
+/// Checks a machine's path of an I/O, page cache and isolated CPUs.
 fn check_io_path(machine: &Machine) -> Result<(), Fault> {
     check_shares(&machine.io_path)?;
     let cpus = machine.cpus();
