@@ -30,7 +30,7 @@ pub enum BoostOwner {
 ///
 /// # Errors
 /// Nobody can, or need: the reason.
-pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
+pub fn choose_boost_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
     let Some(first) = system.cpufreq_policies().into_iter().next() else {
         return Err(
             "this machine shows no frequency policies (/sys/devices/system/cpu/cpufreq/policy*): it has no cpufreq \
@@ -38,9 +38,9 @@ pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, Stri
                 .to_owned(),
         );
     };
-    let driver = policy_file(system, first, "scaling_driver");
-    let governor = policy_file(system, first, "scaling_governor");
-    let hwp = setting::find("hwp-dynamic-boost")
+    let driver = read_policy_file_or_none(system, first, "scaling_driver");
+    let governor = read_policy_file_or_none(system, first, "scaling_governor");
+    let hwp = setting::find_setting("hwp-dynamic-boost")
         .is_some_and(|setting| system.root().exists(setting.path));
     match (mode, driver.as_str(), governor.as_str()) {
         (BoostMode::On, ..) | (_, "amd-pstate-epp", "powersave") => Ok(BoostOwner::Daemon),
@@ -53,8 +53,8 @@ pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, Stri
 }
 
 /// Reads a file of a frequency policy for a message; `none` if it cannot be read.
-fn policy_file(system: &System, policy: usize, name: &str) -> String {
-    let text = system.root().optional(&format!("{POLICY}{policy}/{name}"));
+fn read_policy_file_or_none(system: &System, policy: usize, name: &str) -> String {
+    let text = system.root().read_text_if_readable(&format!("{POLICY}{policy}/{name}"));
     text.unwrap_or_else(|| "none".to_owned())
 }
 
@@ -106,18 +106,18 @@ impl Boost {
     }
 
     /// The settings that the boost changes, each with its highest value.
-    pub fn settings(&self) -> impl Iterator<Item = (SettingKey, String)> {
+    pub fn settings_with_highest_values(&self) -> impl Iterator<Item = (SettingKey, String)> {
         let policies = self.0.iter();
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
     }
 
-    /// When [`Boost::handle`] has to be called even if nothing happens.
-    pub fn due_ns(&self) -> Option<u64> {
+    /// When [`Boost::handle_bursts`] has to be called even if nothing happens.
+    pub fn next_call_due_ns(&self) -> Option<u64> {
         self.0.iter().filter_map(|policy| policy.due_ns).min()
     }
 
     /// Changes of minima by bursts that went on (`events`) and ended (`ended`).
-    pub fn handle(
+    pub fn handle_bursts(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],
@@ -125,26 +125,26 @@ impl Boost {
     ) -> Vec<MinimumChange> {
         let policies = self.0.iter_mut();
         policies
-            .filter_map(|policy| policy.handle(events, ended, now_ns))
+            .filter_map(|policy| policy.handle_bursts(events, ended, now_ns))
             .collect()
     }
 }
 
 impl PolicyBoost {
     fn new(system: &System, policy: usize, tick: TickRate, held: Option<&Hold>) -> Option<Self> {
-        let key = SettingKey::new(setting::find("frequency-min")?, At::CpufreqPolicy(policy))?;
-        let cpus = system.policy_cpus(policy);
-        let before = held.and_then(|hold| hold.before(&key));
-        let base: u64 = before.or_else(|| system.read(&key).ok())?.parse().ok()?;
+        let key = SettingKey::for_matching_scope(setting::find_setting("frequency-min")?, At::CpufreqPolicy(policy))?;
+        let cpus = system.cpus_of_cpufreq_policy(policy);
+        let before = held.and_then(|hold| hold.value_before_hold(&key));
+        let base: u64 = before.or_else(|| system.read_setting(&key).ok())?.parse().ok()?;
         let folder = format!("{POLICY}{policy}");
         let max = system
             .root()
-            .number(&format!("{folder}/scaling_max_freq"))?;
-        let declared = system.root().number(&format!("{folder}/base_frequency"));
+            .read_number_if_readable(&format!("{folder}/scaling_max_freq"))?;
+        let declared = system.root().read_number_if_readable(&format!("{folder}/base_frequency"));
         // Firmware gives the frequency in MHz.
         let nominal = cpus.first().and_then(|cpu| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/acpi_cppc/nominal_freq");
-            system.root().number(&path)?.checked_mul(1000)
+            system.root().read_number_if_readable(&path)?.checked_mul(1000)
         });
         if base >= max {
             return None;
@@ -168,7 +168,7 @@ impl PolicyBoost {
         })
     }
 
-    fn handle(
+    fn handle_bursts(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],

@@ -39,7 +39,7 @@ pub(crate) struct DriveReport {
 
 impl ManagedDrives {
     /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
-    pub(crate) fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
+    pub(crate) fn find_managed(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
         let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
         let (profiles, unfit) = find_profiles(system, config, mains);
         let by_supply = profiles.iter().any(DriveProfile::depends_on_supply);
@@ -50,30 +50,30 @@ impl ManagedDrives {
             supply_next: by_supply.then(|| now + SUPPLY_INTERVAL),
             profiles,
             mains,
-            slept: time_asleep(),
+            slept: total_time_asleep(),
         };
         (drives, unfit)
     }
 
     /// Numbers of the block devices of each drive whose idle gaps have to be counted.
-    pub(crate) fn observed_devices(&self) -> Vec<Vec<u32>> {
+    pub(crate) fn devices_with_observed_gaps(&self) -> Vec<Vec<u32>> {
         let profiles = self.profiles.iter();
         profiles
-            .map(|profile| profile.observed_devices().collect())
+            .map(|profile| profile.devices_with_observed_gaps().collect())
             .filter(|devices: &Vec<u32>| !devices.is_empty())
             .collect()
     }
 
     /// Sets the drives' APST tables, and drops profiles whose drive refuses; returns the reasons.
-    pub(crate) fn set_tables(&mut self, hold: &Hold) -> Vec<String> {
+    pub(crate) fn set_apst_tables(&mut self, hold: &Hold) -> Vec<String> {
         let mut refused = Vec::new();
         self.profiles
-            .retain(|profile| match profile.set_table(hold) {
+            .retain(|profile| match profile.write_table(hold) {
                 Ok(()) => true,
                 Err(why) => {
                     // The drive may have taken a part of the table. If the drive refuses the old table, too, the end of
                     // the daemon tries again.
-                    let _ = hold.set(&profile.setting().0, None);
+                    let _ = hold.write_or_put_back(&profile.setting_and_table().0, None);
                     refused.push(format!("drive {}: {why}", profile.name));
                     false
                 }
@@ -82,41 +82,41 @@ impl ManagedDrives {
     }
 
     /// When to check the drives next; `None` without profiles.
-    pub(crate) fn next_look(&self) -> Option<Instant> {
+    pub(crate) fn next_check_time(&self) -> Option<Instant> {
         let tables = (!self.profiles.is_empty()).then_some(self.next);
         tables.into_iter().chain(self.supply_next).min()
     }
 
     /// Checks the drives, if a check is due, the power supply has changed, or the machine has slept. `gaps` has the idle gaps
     /// of a block device.
-    pub(crate) fn look(
+    pub(crate) fn check_if_due(
         &mut self,
         system: &System,
         hold: &Hold,
         gaps: impl Fn(u32) -> Option<Gaps>,
     ) -> DriveReport {
         let mut report = DriveReport::default();
-        let Some(supply) = self.take_due(system) else {
+        let Some(supply) = self.supply_if_check_due(system) else {
             return report;
         };
         self.profiles.retain_mut(|profile| {
             // Any block device of the drive leads to the gaps of the drive.
-            let device = profile.observed_devices().next();
+            let device = profile.devices_with_observed_gaps().next();
             let gaps = device.and_then(&gaps);
-            match profile.check(system, hold, supply, gaps.as_ref()) {
+            match profile.check_and_set_table(system, hold, supply, gaps.as_ref()) {
                 CheckOutcome::Fine => {}
                 CheckOutcome::SetAgain(who) => {
                     report.set_again += 1;
-                    log::warning(&format!(
+                    log::log_warning(&format!(
                         "{}: the APST table had changed and is set again; {who}",
                         profile.name
                     ));
                 }
                 CheckOutcome::Changed => {
-                    log::info(&format!("{}: another APST table is set", profile.name));
+                    log::log_info(&format!("{}: another APST table is set", profile.name));
                 }
                 CheckOutcome::Replaced(model) => {
-                    report.errors.extend(abandon(profile, &model, hold));
+                    report.errors.extend(forget_replaced_drive(profile, &model, hold));
                     return false;
                 }
                 CheckOutcome::Failed(error) => report.errors.push(error),
@@ -127,7 +127,7 @@ impl ManagedDrives {
     }
 
     /// Reads the power supply's state if the drives have to be checked now; `None` if no check is due.
-    fn take_due(&mut self, system: &System) -> Option<SupplyState> {
+    fn supply_if_check_due(&mut self, system: &System) -> Option<SupplyState> {
         let now = Instant::now();
         let due = !self.profiles.is_empty() && self.next <= now;
         let supply_due = self.supply_next.is_some_and(|next| next <= now);
@@ -138,14 +138,14 @@ impl ManagedDrives {
             self.supply_next = Some(now + SUPPLY_INTERVAL);
         }
         let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
-        let slept = time_asleep();
+        let slept = total_time_asleep();
         let has_slept = slept > self.slept + LEAST_SLEEP;
         if !due && !has_slept && mains == self.mains {
             return None;
         }
         self.next = now + self.interval;
         if mains != self.mains {
-            log::info(if mains {
+            log::log_info(if mains {
                 "on mains power"
             } else {
                 "on battery"
@@ -157,12 +157,12 @@ impl ManagedDrives {
     }
 
     /// Forgets the old tables of drives that are gone, before everything is put back.
-    pub(crate) fn abandon_replaced(&self, system: &System, hold: &Hold) {
+    pub(crate) fn forget_replaced_drives(&self, system: &System, hold: &Hold) {
         for profile in &self.profiles {
-            if let Some(model) = profile.replacement(system)
-                && let Some(error) = abandon(profile, &model, hold)
+            if let Some(model) = profile.model_of_replacement(system)
+                && let Some(error) = forget_replaced_drive(profile, &model, hold)
             {
-                log::error(&error.to_string());
+                log::log_error(&error.to_string());
             }
         }
     }
@@ -170,17 +170,17 @@ impl ManagedDrives {
 
 /// Leaves a drive alone that has taken the place of a drive with a profile: neither the profile nor the old table is for
 /// the newcomer.
-fn abandon(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
-    log::warning(&format!(
+fn forget_replaced_drive(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
+    log::log_warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",
         profile.name,
         profile.model()
     ));
-    hold.forget(&profile.setting().0).err()
+    hold.forget_setting(&profile.setting_and_table().0).err()
 }
 
 /// How long the machine has slept since its start, in all.
-fn time_asleep() -> Duration {
+fn total_time_asleep() -> Duration {
     read_clock(ClockId::Boottime).saturating_sub(read_clock(ClockId::Monotonic))
 }
 

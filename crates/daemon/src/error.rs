@@ -40,12 +40,12 @@ pub enum DaemonError {
 
 impl DaemonError {
     /// Whether every start fails in the same way, until somebody changes the configuration or the machine.
-    pub const fn lasts(&self) -> bool {
+    pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Nothing { passes: false, .. })
     }
 
     /// The error for a configuration of which the machine has no part. `missing`: the reasons.
-    pub(crate) fn nothing(missing: &[String], passes: bool) -> Self {
+    pub(crate) fn nothing_to_do(missing: &[String], passes: bool) -> Self {
         let why = match missing.len() {
             0 => "the configuration asks for nothing".to_owned(),
             _ => missing.join("; "),

@@ -16,7 +16,7 @@ pub enum Level {
 }
 
 /// Logs a line to standard error. For systemd's journal the line begins with its level, which the journal takes off.
-pub fn log(level: Level, text: &str) {
+pub fn log_line(level: Level, text: &str) {
     // Line ends are replaced: the journal takes one line for one message, and journalctl shows lines on a terminal.
     let printable = printable::one_line(text);
     let line = if std::env::var_os("JOURNAL_STREAM").is_some() {
@@ -29,16 +29,16 @@ pub fn log(level: Level, text: &str) {
 }
 
 /// Logs an event in normal operation.
-pub fn info(text: &str) {
-    log(Level::Info, text);
+pub fn log_info(text: &str) {
+    log_line(Level::Info, text);
 }
 
 /// Logs something that differs from the configuration.
-pub fn warning(text: &str) {
-    log(Level::Warning, text);
+pub fn log_warning(text: &str) {
+    log_line(Level::Warning, text);
 }
 
 /// Logs a failure.
-pub fn error(text: &str) {
-    log(Level::Error, text);
+pub fn log_error(text: &str) {
+    log_line(Level::Error, text);
 }

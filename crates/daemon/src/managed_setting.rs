@@ -50,16 +50,16 @@ impl ManagedSetting {
     }
 
     /// Whether a value written by the daemon is in force.
-    pub const fn in_force(&self) -> bool {
+    pub const fn is_own_value_in_force(&self) -> bool {
         self.value.is_some()
     }
 
     /// Writes a value to the setting, or with `None` puts the value before back.
-    pub fn set(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
+    pub fn write_or_put_back(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
         if self.foreign || (!self.unsure && self.value.as_deref() == value) {
             return WriteOutcome::Unchanged;
         }
-        match hold.foreign(&self.key) {
+        match hold.read_foreign_value(&self.key) {
             Ok(None) => {}
             Ok(Some(value)) => {
                 self.foreign = true;
@@ -71,7 +71,7 @@ impl ManagedSetting {
             }
             Err(error) => return WriteOutcome::Failed(error),
         }
-        match hold.set(&self.key, value) {
+        match hold.write_or_put_back(&self.key, value) {
             Ok(()) => {
                 self.value = value.map(str::to_owned);
                 self.unsure = false;

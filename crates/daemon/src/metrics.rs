@@ -37,7 +37,7 @@ pub struct Metrics {
 
 impl Metrics {
     /// The metrics in Prometheus' text format.
-    pub fn render(&self) -> String {
+    pub fn to_prometheus_text(&self) -> String {
         let mut page = MetricsPage::default();
         page.begin("build_info", MetricKind::Gauge, "The version that runs.");
         page.add_labelled("version", env!("CARGO_PKG_VERSION"), 1);
@@ -59,46 +59,46 @@ impl Metrics {
         }
         self.add_totals(&mut page);
         if let Some(cost) = self.timed {
-            page.add_cost(cost);
+            page.add_program_cost(cost);
         }
         page.text
     }
 
     /// Adds the metrics of leases, boosts, APST tables and failures to a page.
     fn add_totals(&self, page: &mut MetricsPage) {
-        page.gauge(
+        page.add_gauge(
             "leases",
             "CPUs that have a latency lease now.",
             self.leases as u64,
         );
-        page.counter("leases_total", "Leases given.", self.leases_given);
-        page.counter(
+        page.add_counter("leases_total", "Leases given.", self.leases_given);
+        page.add_counter(
             "lease_writes_total",
             "Latency limits written: two per lease.",
             self.lease_writes,
         );
-        page.gauge(
+        page.add_gauge(
             "boosted_policies",
             "Frequency policies whose minimum is raised now.",
             self.boosted as u64,
         );
-        page.counter(
+        page.add_counter(
             "boost_writes_total",
             "Minimum frequencies written.",
             self.boost_writes,
         );
-        page.counter(
+        page.add_counter(
             "drive_tables_set_again_total",
             "APST tables set again because something had changed them.",
             self.tables_set_again,
         );
-        page.counter(
+        page.add_counter(
             "failures_total",
             "Settings that could not be written.",
             self.failures,
         );
-        page.counter("lost_events_total", "Events that found no room.", self.lost);
-        page.gauge(
+        page.add_counter("lost_events_total", "Events that found no room.", self.lost);
+        page.add_gauge(
             "kernel_module",
             "1 if the kernel module wakepath_psd gives the leases.",
             u64::from(self.kernel_module),
@@ -106,21 +106,21 @@ impl Metrics {
     }
 
     /// A summary in one line, for people, of what the daemon did.
-    pub(crate) fn summary(&self) -> String {
+    pub(crate) fn to_summary_line(&self) -> String {
         let ios: u64 = self.ios.iter().sum();
         let mut text = format!(
             "{} lease(s) in {} write(s), {ios} I/O(s) watched",
             self.leases_given, self.lease_writes
         );
         if let Some(cost) = self.timed
-            && let Some(each) = cost.programs.mean_ns()
+            && let Some(each) = cost.programs.mean_ns_per_run()
         {
             let runs = cost.programs.runs;
             let _ = write!(
                 text,
                 "; {each:.0} ns of eBPF per I/O, over {runs} that were timed"
             );
-            if let Some(nothing) = cost.nothing.mean_ns() {
+            if let Some(nothing) = cost.nothing.mean_ns_per_run() {
                 let _ = write!(text, " ({nothing:.0} ns for a program that does nothing)");
             }
         }
@@ -145,7 +145,7 @@ struct MetricsPage {
 
 impl MetricsPage {
     /// Begins a metric with its lines of help and type.
-    fn begin(&mut self, name: &'static str, kind: MetricKind, help: &str) {
+    fn begin_metric(&mut self, name: &'static str, kind: MetricKind, help: &str) {
         let kind = match kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
@@ -168,44 +168,44 @@ impl MetricsPage {
 
     /// Adds a metric with a single value.
     fn add_single(&mut self, name: &'static str, kind: MetricKind, help: &str, value: u64) {
-        self.begin(name, kind, help);
+        self.begin_metric(name, kind, help);
         let _ = writeln!(self.text, "wakepath_{name} {value}");
     }
 
-    fn counter(&mut self, name: &'static str, help: &str, value: u64) {
+    fn add_counter(&mut self, name: &'static str, help: &str, value: u64) {
         self.add_single(name, MetricKind::Counter, help, value);
     }
 
-    fn gauge(&mut self, name: &'static str, help: &str, value: u64) {
+    fn add_gauge(&mut self, name: &'static str, help: &str, value: u64) {
         self.add_single(name, MetricKind::Gauge, help, value);
     }
 
     /// Adds the cost of the eBPF programs, and of measuring the cost.
-    fn add_cost(&mut self, cost: Cost) {
-        self.counter(
+    fn add_program_cost(&mut self, cost: Cost) {
+        self.add_counter(
             "ebpf_timed_runs_total",
             "Runs of eBPF programs that were timed.",
             cost.programs.runs,
         );
-        self.counter(
+        self.add_counter(
             "ebpf_timed_nanoseconds_total",
             "Time in these runs; divided by their number, what watching costs per I/O.",
-            nanoseconds(cost.programs),
+            run_time_ns(cost.programs),
         );
-        self.counter(
+        self.add_counter(
             "ebpf_empty_runs_total",
             "Runs of a program that does nothing, timed beside them.",
             cost.nothing.runs,
         );
-        self.counter(
+        self.add_counter(
             "ebpf_empty_nanoseconds_total",
             "Time in these runs; divided by their number, what of it is the timing itself.",
-            nanoseconds(cost.nothing),
+            run_time_ns(cost.nothing),
         );
     }
 }
 
-fn nanoseconds(overhead: Overhead) -> u64 {
+fn run_time_ns(overhead: Overhead) -> u64 {
     u64::try_from(overhead.run_time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -231,7 +231,7 @@ mod tests {
             }),
             ..Metrics::default()
         };
-        let text = metrics.render();
+        let text = metrics.to_prometheus_text();
         for line in text.lines() {
             let known = line.starts_with("# HELP wakepath_")
                 || line.starts_with("# TYPE wakepath_")

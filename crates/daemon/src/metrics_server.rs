@@ -45,13 +45,13 @@ impl MetricsServer {
     }
 
     /// Descriptor that becomes readable when a client asks.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub fn client_descriptor(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
     /// Answers a waiting client with a page made by `render`, in a separate thread: slow clients must not hold up
     /// leases.
-    pub fn answer(&self, render: impl FnOnce() -> String) {
+    pub fn answer_client_in_thread(&self, render: impl FnOnce() -> String) {
         let Ok((client, _)) = self.listener.accept() else {
             return;
         };
@@ -67,7 +67,7 @@ impl MetricsServer {
         let (text, clients) = (render(), Arc::clone(&self.clients));
         std::thread::spawn(move || {
             // A client that has closed its connection needs no answer.
-            let _ = serve(&client, &text, Instant::now() + PATIENCE);
+            let _ = answer_client(&client, &text, Instant::now() + PATIENCE);
             let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
             clients.retain(|other| !Arc::ptr_eq(other, &client));
         });
@@ -75,7 +75,7 @@ impl MetricsServer {
 }
 
 /// Answers a client, which may take until `deadline`.
-fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
+fn answer_client(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
@@ -86,7 +86,7 @@ fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()
             read => request.extend_from_slice(&piece[..read]),
         }
     }
-    let answer = response(&request, text);
+    let answer = build_http_response(&request, text);
     let mut unsent = &answer[..];
     while !unsent.is_empty() {
         client.set_write_timeout(Some(time_left(deadline)?))?;
@@ -111,12 +111,12 @@ fn time_left(deadline: Instant) -> Result<Duration, ErrorKind> {
 }
 
 /// The HTTP response to a request. `text`: the page of metrics.
-fn response(request: &[u8], text: &str) -> Vec<u8> {
+fn build_http_response(request: &[u8], text: &str) -> Vec<u8> {
     let request_text = String::from_utf8_lossy(request);
     let line = request_text.split('\r').next().unwrap_or_default();
     let mut words = line.split(' ');
     let (status, body) = match (words.next(), words.next()) {
-        _ if !hosts(&request_text).all(is_this_machine) => (
+        _ if !host_headers(&request_text).all(is_this_machine) => (
             "421 Misdirected Request",
             "metrics are for clients of this machine: http://127.0.0.1 or http://localhost\n",
         ),
@@ -134,7 +134,7 @@ fn response(request: &[u8], text: &str) -> Vec<u8> {
 }
 
 /// The values of a request's `Host` headers.
-fn hosts(request: &str) -> impl Iterator<Item = &str> {
+fn host_headers(request: &str) -> impl Iterator<Item = &str> {
     let headers = request.lines().skip(1).take_while(|line| !line.is_empty());
     headers.filter_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn only_reading_is_answered() {
         let status = |request: &str| {
-            let answer = String::from_utf8(response(request.as_bytes(), "x 1\n")).unwrap();
+            let answer = String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
             answer.split("\r\n").next().unwrap().to_owned()
         };
         assert_eq!(status("GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
@@ -183,7 +183,7 @@ mod tests {
     fn only_this_machine_is_answered() {
         let status = |host: &str| {
             let request = format!("GET /metrics HTTP/1.1\r\nAccept: */*\r\n{host}\r\n\r\n");
-            let answer = String::from_utf8(response(request.as_bytes(), "x 1\n")).unwrap();
+            let answer = String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
             answer.split(' ').nth(1).unwrap().to_owned()
         };
         for host in [
@@ -218,12 +218,12 @@ mod tests {
             .map(|_| {
                 let client = TcpStream::connect(address).unwrap();
                 (&client).write_all(b"GET").unwrap();
-                server.answer(String::new);
+                server.answer_client_in_thread(String::new);
                 client
             })
             .collect();
         let mut client = TcpStream::connect(address).unwrap();
-        server.answer(String::new);
+        server.answer_client_in_thread(String::new);
         client
             .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
@@ -245,7 +245,7 @@ mod tests {
             }
         });
         let began = Instant::now();
-        serve(&client, "x 1\n", began + Duration::from_millis(300)).unwrap_err();
+        answer_client(&client, "x 1\n", began + Duration::from_millis(300)).unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(10));
         drop(client);
         drips.join().unwrap();
@@ -254,7 +254,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_request_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            response(&bytes, "x");
+            build_http_response(&bytes, "x");
         }
     }
 }

@@ -19,22 +19,22 @@ pub(crate) struct MissingPolicies {
 
 impl MissingPolicies {
     /// Adds a reason why a policy, or a part of it, is off.
-    pub(crate) fn add(&mut self, policy: &'static str, why: String) {
+    pub(crate) fn add_missing(&mut self, policy: &'static str, why: String) {
         self.policies.insert(policy);
         self.reasons.push(why);
     }
 
     /// Adds a reason why a policy is off that is requested only where useful.
-    pub(crate) fn add_optional(&mut self, policy: &'static str, why: String) {
+    pub(crate) fn add_missing_optional(&mut self, policy: &'static str, why: String) {
         self.optional.push(why.clone());
-        self.add(policy, why);
+        self.add_missing(policy, why);
     }
 
     /// Refuses a configuration of which more is missing than of its predecessor.
     ///
     /// # Errors
     /// [`DaemonError::Partly`] with the reasons that are new.
-    pub(crate) fn check_against(&self, predecessor: &Self) -> Result<(), DaemonError> {
+    pub(crate) fn check_misses_no_more_than(&self, predecessor: &Self) -> Result<(), DaemonError> {
         let new: Vec<&str> = self
             .reasons
             .iter()
@@ -48,9 +48,9 @@ impl MissingPolicies {
     }
 
     /// Policies that a configuration asks for, and whether each is in force as a whole.
-    pub(crate) fn requested_policies(&self, config: &Config) -> Vec<(&'static str, bool)> {
+    pub(crate) fn requested_and_if_in_force(&self, config: &Config) -> Vec<(&'static str, bool)> {
         let requests = [
-            ("psd", config.policy.leases().is_some()),
+            ("psd", config.policy.leases_by_daemon().is_some()),
             ("boost", config.boost.mode != BoostMode::Off),
             ("drives", !config.drive.is_empty()),
         ];

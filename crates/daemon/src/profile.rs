@@ -6,7 +6,7 @@ use wakepath_policies::apst::gaps::Gaps;
 use wakepath_policies::apst::{ApstTable, plan};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
-use wakepath_system::apst::kernel_apst;
+use wakepath_system::apst::read_kernel_apst_settings;
 use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, DriveIdentity, SettingKey, System, setting};
 
@@ -42,9 +42,9 @@ struct Disk {
 impl Disk {
     /// Reads how many reads and writes the block device has completed: fields 1 and 5 of `stat`
     /// (Documentation/block/stat.rst).
-    fn count_ios(&self, system: &System) -> u64 {
+    fn read_io_count(&self, system: &System) -> u64 {
         let path = format!("sys/block/{}/stat", self.name);
-        let text = system.root().optional(&path).unwrap_or_default();
+        let text = system.root().read_text_if_readable(&path).unwrap_or_default();
         let fields: Vec<&str> = text.split_whitespace().collect();
         [0, 4]
             .into_iter()
@@ -93,8 +93,8 @@ pub fn find_profiles(
     mains: bool,
 ) -> (Vec<DriveProfile>, Vec<(String, SettingsError)>) {
     let (mut all, mut unfit) = (Vec::new(), Vec::new());
-    for name in system.drives() {
-        match DriveProfile::new(system, config, mains, &name) {
+    for name in system.nvme_drive_names() {
+        match DriveProfile::find_for_drive(system, config, mains, &name) {
             Ok(profile) => all.extend(profile),
             Err(error) => unfit.push((name, error)),
         }
@@ -107,7 +107,7 @@ impl DriveProfile {
     ///
     /// # Errors
     /// The drive does not answer, or its policy cannot be applied to it.
-    fn new(
+    fn find_for_drive(
         system: &System,
         config: &Config,
         mains: bool,
@@ -115,18 +115,18 @@ impl DriveProfile {
     ) -> Result<Option<Self>, SettingsError> {
         let identity = DriveIdentity::read(system.root(), name);
         let mut configs = config.drive.iter();
-        let Some(drive_config) = configs.find(|config| fits_drive(config, &identity)) else {
+        let Some(drive_config) = configs.find(|config| is_profile_for_drive(config, &identity)) else {
             return Ok(None);
         };
-        let info = setting::find("apst");
-        let Some(key) = info.and_then(|info| SettingKey::new(info, At::Drive(name.to_owned())))
+        let info = setting::find_setting("apst");
+        let Some(key) = info.and_then(|info| SettingKey::for_matching_scope(info, At::Drive(name.to_owned())))
         else {
             return Ok(None);
         };
-        let drive = system.identify_drive(name)?;
+        let drive = system.ask_drive_for_identity(name)?;
         let mut profile = Self {
             key,
-            disks: find_disks(system, name),
+            disks: list_disks_of_drive(system, name),
             config: drive_config.clone(),
             drive,
             identity,
@@ -134,15 +134,15 @@ impl DriveProfile {
             activity: DriveActivity::default(),
             name: name.to_owned(),
         };
-        profile.wanted = profile.plan_table(system, mains, None)?;
+        profile.wanted = profile.plan_table_text(system, mains, None)?;
         profile.activity = profile.read_activity(system);
         // The drive's old table has to be known before it is changed.
-        system.read(&profile.key)?;
+        system.read_setting(&profile.key)?;
         Ok(Some(profile))
     }
 
     /// The setting of the drive's table, with the table that the drive is to have.
-    pub fn setting(&self) -> (SettingKey, String) {
+    pub fn setting_and_table(&self) -> (SettingKey, String) {
         (self.key.clone(), self.wanted.clone())
     }
 
@@ -152,18 +152,18 @@ impl DriveProfile {
     }
 
     /// Whether the table's idle times follow the observed gaps between I/Os.
-    pub fn observes(&self) -> bool {
+    pub fn observes_gaps(&self) -> bool {
         self.config.timeouts == Timeouts::Observed
     }
 
     /// Numbers of the drive's block devices whose idle gaps have to be counted.
-    pub fn observed_devices(&self) -> impl Iterator<Item = u32> {
-        let disks = self.disks.iter().filter(|_| self.observes());
+    pub fn devices_with_observed_gaps(&self) -> impl Iterator<Item = u32> {
+        let disks = self.disks.iter().filter(|_| self.observes_gaps());
         disks.filter_map(|disk| disk.device)
     }
 
     /// Model of another drive that has the name now; `None` while the drive is the same, or away.
-    pub fn replacement(&self, system: &System) -> Option<String> {
+    pub fn model_of_replacement(&self, system: &System) -> Option<String> {
         let now = DriveIdentity::read(system.root(), &self.name);
         (now != self.identity && now.is_known()).then_some(now.model)
     }
@@ -177,30 +177,30 @@ impl DriveProfile {
     ///
     /// # Errors
     /// The drive refuses the table.
-    pub fn set_table(&self, hold: &Hold) -> Result<(), SettingsError> {
-        hold.set(&self.key, Some(&self.wanted))
+    pub fn write_table(&self, hold: &Hold) -> Result<(), SettingsError> {
+        hold.write_or_put_back(&self.key, Some(&self.wanted))
     }
 
     /// Checks that the drive has the right table. A drive without I/O since the last check is not asked, unless the machine has
     /// slept: asking is a command, which can wake the drive.
-    pub fn check(
+    pub fn check_and_set_table(
         &mut self,
         system: &System,
         hold: &Hold,
         supply: SupplyState,
         gaps: Option<&Gaps>,
     ) -> CheckOutcome {
-        if let Some(model) = self.replacement(system) {
+        if let Some(model) = self.model_of_replacement(system) {
             return CheckOutcome::Replaced(model);
         }
-        let wanted = match self.plan_table(system, supply.mains, gaps) {
+        let wanted = match self.plan_table_text(system, supply.mains, gaps) {
             Ok(wanted) => wanted,
             Err(error) => return CheckOutcome::Failed(error),
         };
         if wanted != self.wanted {
             self.wanted = wanted;
             return self
-                .set_table(hold)
+                .write_table(hold)
                 .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::Changed);
         }
         let now = self.read_activity(system);
@@ -208,28 +208,28 @@ impl DriveProfile {
         if before == self.activity && !supply.has_slept {
             return CheckOutcome::Fine;
         }
-        let found = match system.read(&self.key) {
+        let found = match system.read_setting(&self.key) {
             Ok(found) => found,
             Err(error) => return CheckOutcome::Failed(error.into()),
         };
-        if setting::same(self.key.setting, &found, &self.wanted) {
+        if setting::have_same_meaning(self.key.setting, &found, &self.wanted) {
             return CheckOutcome::Fine;
         }
         let tolerance_changed = before.latency_tolerance != self.activity.latency_tolerance;
-        let who = self.explain_change(system, &found, tolerance_changed, supply.has_slept);
-        self.set_table(hold)
+        let who = self.explain_foreign_change(system, &found, tolerance_changed, supply.has_slept);
+        self.write_table(hold)
             .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::SetAgain(who))
     }
 
     /// Says who could have changed the drive's table.
-    fn explain_change(
+    fn explain_foreign_change(
         &self,
         system: &System,
         found: &str,
         tolerance_changed: bool,
         has_slept: bool,
     ) -> String {
-        let settings = kernel_apst(system.root(), &self.name, &self.drive);
+        let settings = read_kernel_apst_settings(system.root(), &self.name, &self.drive);
         let supported = self.drive.apsta.unwrap_or(true);
         let planned = plan(self.drive.npss, supported, &self.drive.states, &settings);
         let by_kernel = planned.is_ok_and(|plan| {
@@ -254,19 +254,19 @@ impl DriveProfile {
     }
 
     fn read_activity(&self, system: &System) -> DriveActivity {
-        let tolerance = nvme::latency_tolerance(system.root(), &self.name);
+        let tolerance = nvme::read_latency_tolerance(system.root(), &self.name);
         DriveActivity {
             ios: self
                 .disks
                 .iter()
-                .map(|disk| disk.count_ios(system))
+                .map(|disk| disk.read_io_count(system))
                 .fold(0, u64::wrapping_add),
             latency_tolerance: tolerance.unwrap_or_default(),
         }
     }
 
     /// Plans the drive's table for a power supply and observed gaps, as text.
-    fn plan_table(
+    fn plan_table_text(
         &self,
         system: &System,
         mains: bool,
@@ -280,12 +280,12 @@ impl DriveProfile {
             drives: Some(vec![self.name.clone()]),
             ..Targets::default()
         };
-        let wanted = policy::resolve(system, &policy.0, &targets)?;
+        let wanted = policy::resolve_to_settings(system, &policy.0, &targets)?;
         let value = wanted.values.into_iter().next().map(|(_, value)| value);
         let by_policy = value.unwrap_or_default();
         Ok(match (gaps, ApstFeature::parse(&by_policy)) {
             (Some(gaps), Some(mut feature)) => {
-                self.fit_to_gaps(&mut feature.table, gaps);
+                self.fit_timeouts_to_gaps(&mut feature.table, gaps);
                 feature.to_string()
             }
             _ => by_policy,
@@ -293,7 +293,7 @@ impl DriveProfile {
     }
 
     /// Fits the idle times of a table to the observed gaps, if enough gaps are known.
-    fn fit_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
+    fn fit_timeouts_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
         if gaps.count() < ENOUGH_GAPS {
             return;
         }
@@ -313,32 +313,32 @@ impl DriveProfile {
 }
 
 /// Whether a profile is for the drive with this identity.
-fn fits_drive(config: &DriveConfig, identity: &DriveIdentity) -> bool {
-    fits_pattern(&config.model, &identity.model) && fits_pattern(&config.serial, &identity.serial)
+fn is_profile_for_drive(config: &DriveConfig, identity: &DriveIdentity) -> bool {
+    matches_wildcards(&config.model, &identity.model) && matches_wildcards(&config.serial, &identity.serial)
 }
 
 /// The block devices of a drive.
-fn find_disks(system: &System, drive: &str) -> Vec<Disk> {
-    let disks = system.disks().into_iter();
+fn list_disks_of_drive(system: &System, drive: &str) -> Vec<Disk> {
+    let disks = system.drive_block_devices().into_iter();
     disks
-        .filter(|disk| system.controller(disk).as_deref() == Some(drive))
+        .filter(|disk| system.controller_of_namespace(disk).as_deref() == Some(drive))
         .map(|name| Disk {
-            device: device_number(system, &name),
+            device: read_device_number(system, &name),
             name,
         })
         .collect()
 }
 
 /// Reads the device number of a block device as the eBPF programs have it: major << 20 | minor.
-fn device_number(system: &System, disk: &str) -> Option<u32> {
-    let text = system.root().optional(&format!("sys/block/{disk}/dev"))?;
+fn read_device_number(system: &System, disk: &str) -> Option<u32> {
+    let text = system.root().read_text_if_readable(&format!("sys/block/{disk}/dev"))?;
     let (major, minor) = text.split_once(':')?;
     let number = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
     (number != 0).then_some(number)
 }
 
 /// Whether a text fits a pattern with `*` for any text and `?` for any character.
-pub fn fits_pattern(pattern: &str, text: &str) -> bool {
+pub fn matches_wildcards(pattern: &str, text: &str) -> bool {
     let regex: String = pattern
         .chars()
         .map(|c| match c {
@@ -368,7 +368,7 @@ mod tests {
             ("a*b*c", "aXbYbZ", false),
             ("", "x", false),
         ] {
-            assert_eq!(fits_pattern(pattern, text), fits, "{pattern} {text}");
+            assert_eq!(matches_wildcards(pattern, text), fits, "{pattern} {text}");
         }
     }
 
@@ -377,8 +377,8 @@ mod tests {
         fn a_star_fits_whatever_stands_there(head in "[a-c]{0,4}", middle in ".{0,6}", tail in "[a-c]{0,4}") {
             let pattern = format!("{head}*{tail}");
             let text = format!("{head}{middle}{tail}");
-            prop_assert!(fits_pattern(&pattern, &text));
-            prop_assert!(fits_pattern(&text.replace(['*', '?'], "?"), &text));
+            prop_assert!(matches_wildcards(&pattern, &text));
+            prop_assert!(matches_wildcards(&text.replace(['*', '?'], "?"), &text));
         }
     }
 }

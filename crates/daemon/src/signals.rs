@@ -23,12 +23,12 @@ impl LockLender {
     ///
     /// # Errors
     /// Another process is the parent, or the parent is gone.
-    pub fn parent(id: i32) -> io::Result<Self> {
-        let parent = Pid::from_raw(id).ok_or_else(|| parent_is_gone(id))?;
+    pub fn from_parent_process(id: i32) -> io::Result<Self> {
+        let parent = Pid::from_raw(id).ok_or_else(|| parent_gone_error(id))?;
         let process = pidfd_open(parent, PidfdFlags::empty())?;
         // The id is checked again: another process may have got it meanwhile.
         if getppid() != Some(parent) {
-            return Err(parent_is_gone(id));
+            return Err(parent_gone_error(id));
         }
         Ok(Self {
             lock: io::stdin().as_fd().try_clone_to_owned()?,
@@ -42,7 +42,7 @@ impl LockLender {
     }
 }
 
-fn parent_is_gone(id: i32) -> io::Error {
+fn parent_gone_error(id: i32) -> io::Error {
     io::Error::other(format!("process {id}, which started this one, is gone"))
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Catches signals from now on.
-    pub(crate) fn catch(lender: Option<&LockLender>) -> io::Result<Self> {
+    pub(crate) fn catch_signals(lender: Option<&LockLender>) -> io::Result<Self> {
         let (wake, send) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let lender = lender.map(|lender| lender.process.try_clone());
@@ -87,13 +87,13 @@ impl Signals {
     }
 
     /// Descriptors that become readable when there is an [`Interruption`].
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn interruption_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let lender = self.lender.as_ref().map(AsFd::as_fd);
         [self.wake.as_fd()].into_iter().chain(lender)
     }
 
     /// Takes the interruption since the last call, if any; a second call returns `None`.
-    pub(crate) fn take(&self) -> Option<Interruption> {
+    pub(crate) fn take_interruption(&self) -> Option<Interruption> {
         let mut bytes = [0; 64];
         while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
         if self.stop.load(Ordering::SeqCst) || self.lender_has_ended() {

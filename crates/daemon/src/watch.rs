@@ -10,7 +10,7 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError, Meter, Overhead, cause, kernel_types, refusal};
+use wakepath_ebpf::{LoadError, Meter, Overhead, error_with_causes, read_kernel_btf, explain_load_failure};
 use wakepath_policies::apst::gaps::{CLASSES, Gaps};
 pub use wakepath_policies::psd::BurstEvent;
 use wakepath_policies::psd::Grant;
@@ -110,22 +110,22 @@ impl Watch {
         if OBJECT.is_empty() {
             return Err(LoadError::NoPrograms(OBJECT_MISSING));
         }
-        let btf = kernel_types()?;
+        let btf = read_kernel_btf()?;
         let mut ebpf = load_programs(&btf, &options)?;
-        let (mut links, timed) = attach_bursts(&mut ebpf, &btf, &options)
-            .map_err(|error| refusal(WORK, cause(&error)))?;
+        let (mut links, timed) = attach_burst_programs(&mut ebpf, &btf, &options)
+            .map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?;
         if !options.drives.is_empty() {
             for (program, at) in [("gap_begins", COMPLETE), ("gap_ends", ISSUE)] {
-                let link = attach(&mut ebpf, &btf, program, at);
-                links.push(link.map_err(|error| refusal(WORK, cause(&error)))?);
+                let link = load_and_attach(&mut ebpf, &btf, program, at);
+                links.push(link.map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?);
             }
         }
         // Without the empty program the cost of measuring stays unknown.
-        let _ = load(&mut ebpf, &btf, NOTHING, COMPLETE);
+        let _ = load_program(&mut ebpf, &btf, NOTHING, COMPLETE);
         let map = ebpf
             .take_map("events")
             .ok_or_else(|| LoadError::Unsupported("no map `events`".to_owned()))?;
-        let ring = RingBuf::try_from(map).map_err(|error| unsupported(&error))?;
+        let ring = RingBuf::try_from(map).map_err(|error| unsupported_error(&error))?;
         Ok(Self {
             _links: links,
             ebpf,
@@ -137,7 +137,7 @@ impl Watch {
     }
 
     /// Descriptor that becomes readable when the programs have written events.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub fn event_descriptor(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
 
@@ -147,28 +147,28 @@ impl Watch {
     }
 
     /// When [`Watch::take_events`] has to be called even if nothing happens.
-    pub fn due_ns(&self) -> Option<u64> {
+    pub fn next_call_due_ns(&self) -> Option<u64> {
         let soonest = self.bursts.values().min()?;
-        (!self.timed).then(|| soonest + self.quiet_ns())
+        (!self.timed).then(|| soonest + self.burst_timeout_ns())
     }
 
     /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.ring.next() {
-            events.extend(decode(&bytes));
+            events.extend(decode_event(&bytes));
         }
         if !self.timed {
-            self.end_bursts(&mut events);
+            self.end_overdue_bursts(&mut events);
         }
         events
     }
 
     /// Number of I/Os so far by CPU, and number of events lost because the buffer was full.
-    pub fn totals(&self) -> (Vec<u64>, u64) {
+    pub fn io_counts_and_lost_events(&self) -> (Vec<u64>, u64) {
         let mut totals = Vec::new();
         let mut lost = 0;
-        if let Some(states) = self.states() {
+        if let Some(states) = self.open_cpu_map() {
             for state in states.iter().flatten() {
                 totals.push(state.total);
                 lost += u64::from(state.lost);
@@ -178,7 +178,7 @@ impl Watch {
     }
 
     /// The idle gaps so far of the drive that a block device belongs to; `None` if they are not counted.
-    pub fn gaps(&self, device: u32) -> Option<Gaps> {
+    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<Gaps> {
         let drives = &self.options.drives;
         let at = drives
             .iter()
@@ -192,32 +192,32 @@ impl Watch {
     }
 
     /// Starts measuring the programs' run time, until the returned meter is dropped.
-    pub fn meter(&mut self) -> CostMeter {
-        let attached = attach_loaded(&mut self.ebpf, NOTHING).ok();
+    pub fn start_cost_meter(&mut self) -> CostMeter {
+        let attached = attach_loaded_program(&mut self.ebpf, NOTHING).ok();
         let programs = self.ebpf.programs();
         let empty = self.ebpf.programs();
         CostMeter {
-            programs: Meter::start(programs.filter(|(name, _)| *name != NOTHING)),
-            nothing: Meter::start(empty.filter(|(name, _)| *name == NOTHING)),
+            programs: Meter::start_measuring(programs.filter(|(name, _)| *name != NOTHING)),
+            nothing: Meter::start_measuring(empty.filter(|(name, _)| *name == NOTHING)),
             _attached: attached,
         }
     }
 
-    fn states(&self) -> Option<Array<&MapData, CpuState>> {
+    fn open_cpu_map(&self) -> Option<Array<&MapData, CpuState>> {
         Array::try_from(self.ebpf.map("cpus")?).ok()
     }
 
-    fn quiet_ns(&self) -> u64 {
+    fn burst_timeout_ns(&self) -> u64 {
         (self.options.timeout + SLACK).as_nanos() as u64
     }
 
     /// Ends bursts where the kernel has no timers for programs, by the last I/O of each CPU.
-    fn end_bursts(&mut self, events: &mut Vec<WatchEvent>) {
+    fn end_overdue_bursts(&mut self, events: &mut Vec<WatchEvent>) {
         for event in events.iter() {
             self.bursts.insert(event.cpu, event.time_ns);
         }
         let now = now_ns();
-        let quiet = self.quiet_ns();
+        let quiet = self.burst_timeout_ns();
         let due: Vec<usize> = self
             .bursts
             .iter()
@@ -225,7 +225,7 @@ impl Watch {
             .map(|(cpu, _)| *cpu)
             .collect();
         for cpu in due {
-            let state = self.states().and_then(|s| s.get(&(cpu as u32), 0).ok());
+            let state = self.open_cpu_map().and_then(|s| s.get(&(cpu as u32), 0).ok());
             let last = state.map_or(0, |state| state.last_ns);
             if last + quiet <= now {
                 self.bursts.remove(&cpu);
@@ -260,7 +260,7 @@ pub struct Cost {
 
 impl CostMeter {
     /// The programs' cost so far; `None` where the kernel does not measure.
-    pub fn read(&self) -> Option<Cost> {
+    pub fn read_cost(&self) -> Option<Cost> {
         Some(Cost {
             programs: self.programs.read()?,
             nothing: self.nothing.read()?,
@@ -284,40 +284,40 @@ fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
         .map_max_entries("namespaces", devices.max(1) as u32)
         .map_max_entries("drives", options.drives.len().max(1) as u32)
         .load(OBJECT)
-        .map_err(|error| refusal(WORK, in_one_line(&error)))?;
+        .map_err(|error| explain_load_failure(WORK, in_one_line(&error)))?;
     let state = CpuState {
         timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX),
         first: options.first,
         heard: options.told,
         ..CpuState::default()
     };
-    put_cpus(&mut ebpf, cpus, state)
-        .and_then(|()| put_drives(&mut ebpf, &options.drives))
-        .map_err(|error| unsupported(&error))?;
+    fill_cpu_map(&mut ebpf, cpus, state)
+        .and_then(|()| fill_drive_map(&mut ebpf, &options.drives))
+        .map_err(|error| unsupported_error(&error))?;
     Ok(ebpf)
 }
 
-fn unsupported(error: &aya::maps::MapError) -> LoadError {
+fn unsupported_error(error: &aya::maps::MapError) -> LoadError {
     LoadError::Unsupported(in_one_line(error))
 }
 
 /// Attaches the programs that see bursts. Returns whether the kernel's timers end bursts.
-fn attach_bursts(
+fn attach_burst_programs(
     ebpf: &mut Ebpf,
     btf: &Btf,
     options: &WatchOptions,
 ) -> Result<(Vec<BtfTracePointLink>, bool), ProgramError> {
     if options.kernel_timers
-        && let Ok(links) = attach_pair(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
+        && let Ok(links) = attach_completion_and_issue(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
     {
         return Ok((links, true));
     }
-    let links = attach_pair(ebpf, btf, options.grant, ("complete", "issue"))?;
+    let links = attach_completion_and_issue(ebpf, btf, options.grant, ("complete", "issue"))?;
     Ok((links, false))
 }
 
 /// Attaches one program to completions and one to issues, as far as these count for bursts.
-fn attach_pair(
+fn attach_completion_and_issue(
     ebpf: &mut Ebpf,
     btf: &Btf,
     grant: Grant,
@@ -325,29 +325,29 @@ fn attach_pair(
 ) -> Result<Vec<BtfTracePointLink>, ProgramError> {
     let mut links = Vec::new();
     if grant.on_completion() {
-        links.push(attach(ebpf, btf, complete, COMPLETE)?);
+        links.push(load_and_attach(ebpf, btf, complete, COMPLETE)?);
     }
     if grant.on_issue() {
-        links.push(attach(ebpf, btf, issue, ISSUE)?);
+        links.push(load_and_attach(ebpf, btf, issue, ISSUE)?);
     }
     Ok(links)
 }
 
-fn attach(
+fn load_and_attach(
     ebpf: &mut Ebpf,
     btf: &Btf,
     program: &str,
     tracepoint: &str,
 ) -> Result<BtfTracePointLink, ProgramError> {
-    load(ebpf, btf, program, tracepoint)?;
-    attach_loaded(ebpf, program)
+    load_program(ebpf, btf, program, tracepoint)?;
+    attach_loaded_program(ebpf, program)
 }
 
-fn load(ebpf: &mut Ebpf, btf: &Btf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
+fn load_program(ebpf: &mut Ebpf, btf: &Btf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
     find_program(ebpf, program)?.load(tracepoint, btf)
 }
 
-fn attach_loaded(ebpf: &mut Ebpf, program: &str) -> Result<BtfTracePointLink, ProgramError> {
+fn attach_loaded_program(ebpf: &mut Ebpf, program: &str) -> Result<BtfTracePointLink, ProgramError> {
     let loaded = find_program(ebpf, program)?;
     let id = loaded.attach()?;
     loaded.take_link(id)
@@ -363,7 +363,7 @@ fn find_program<'a>(
 }
 
 /// Fills the map of CPUs with the same state for each, before any burst begins.
-fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::maps::MapError> {
+fn fill_cpu_map(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("cpus") else {
         return Ok(());
     };
@@ -372,7 +372,7 @@ fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::ma
 }
 
 /// Fills the map that has the drive of each block device.
-fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
+fn fill_drive_map(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("namespaces") else {
         return Ok(());
     };
@@ -386,7 +386,7 @@ fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::Map
 }
 
 /// Decodes a `struct wp_event`; `None` for a wrong length or kind.
-fn decode(bytes: &[u8]) -> Option<WatchEvent> {
+fn decode_event(bytes: &[u8]) -> Option<WatchEvent> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let (cpu, rest) = rest.split_first_chunk::<4>()?;
     let (kind, rest) = rest.split_first_chunk::<4>()?;
@@ -422,9 +422,9 @@ mod tests {
             cpu: 3,
             kind: BurstEvent::Quiet,
         };
-        assert_eq!(decode(&bytes), Some(event));
-        assert_eq!(decode(&bytes[..15]), None);
+        assert_eq!(decode_event(&bytes), Some(event));
+        assert_eq!(decode_event(&bytes[..15]), None);
         bytes[12..].copy_from_slice(&9_u32.to_ne_bytes());
-        assert_eq!(decode(&bytes), None);
+        assert_eq!(decode_event(&bytes), None);
     }
 }

@@ -28,28 +28,28 @@ pub(crate) struct Priced {
 
 impl Case<'_> {
     /// The command line that applies a policy set.
-    pub(crate) fn apply(&self, set: &PolicySet) -> String {
+    pub(crate) fn apply_command(&self, set: &PolicySet) -> String {
         let text = set.to_string();
         let quote = if text.contains(['[', ' ']) { "'" } else { "" };
         format!("wakepath apply {quote}{text}{quote}{}", self.option)
     }
 
     /// Simulates what applying a policy set gains under a load. `what` describes the change in words.
-    pub(crate) fn price(
+    pub(crate) fn simulate_gain(
         &mut self,
         name: &str,
         set: PolicySet,
         load: &str,
         what: &str,
     ) -> Option<Priced> {
-        let (machine, policies) = self.model.applied(&set);
-        let simulated = self.model.against(&machine, &policies, load, what);
-        let difference = self.or_note(name, simulated)?;
+        let (machine, policies) = self.model.machine_and_set_after(&set);
+        let simulated = self.model.cost_compared_to(&machine, &policies, load, what);
+        let difference = self.ok_or_note(name, simulated)?;
         Some(Priced { set, difference })
     }
 
     /// Turns an error of a simulation into a note, in place of costs.
-    pub(crate) fn or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
+    pub(crate) fn ok_or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
         result
             .map_err(|e| {
                 let reason = e
@@ -64,14 +64,14 @@ impl Case<'_> {
 
 impl Finding {
     /// The finding with a fix: applying a policy set.
-    pub(crate) fn applies(mut self, case: &Case<'_>, set: PolicySet) -> Self {
-        self.fix = Some(case.apply(&set));
+    pub(crate) fn fixed_by_set(mut self, case: &Case<'_>, set: PolicySet) -> Self {
+        self.fix = Some(case.apply_command(&set));
         self.set = Some(set);
         self
     }
 
     /// The finding with its costs, and with a fix: applying the policy set that was simulated.
-    pub(crate) fn priced(self, case: &Case<'_>, priced: Priced) -> Self {
-        self.costs(&priced.difference).applies(case, priced.set)
+    pub(crate) fn fixed_by_priced_set(self, case: &Case<'_>, priced: Priced) -> Self {
+        self.with_costs(&priced.difference).fixed_by_set(case, priced.set)
     }
 }

@@ -58,7 +58,7 @@ impl Finding {
     }
 
     /// The finding as a note, about which nothing is to be done.
-    pub(crate) fn noted(mut self) -> Self {
+    pub(crate) fn as_note(mut self) -> Self {
         self.note = true;
         self
     }
@@ -70,7 +70,7 @@ impl Finding {
     }
 
     /// Removes simulated costs on a virtual machine, whose host decides the underlying figures.
-    pub(crate) fn without_costs(&mut self) {
+    pub(crate) fn remove_costs(&mut self) {
         if self.costs_us_per_io.is_none() && self.costs_mw.is_none() {
             return;
         }
@@ -82,18 +82,18 @@ impl Finding {
         );
     }
 
-    pub(crate) fn evidence(mut self, line: impl Into<String>) -> Self {
+    pub(crate) fn with_evidence(mut self, line: impl Into<String>) -> Self {
         self.evidence.push(line.into());
         self
     }
 
-    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub(crate) fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
     /// The finding with the difference between two simulations as its costs.
-    pub(crate) fn costs(mut self, difference: &Difference) -> Self {
+    pub(crate) fn with_costs(mut self, difference: &Difference) -> Self {
         self.costs_us_per_io = Some(difference.us_per_io);
         self.costs_mw = difference.mw;
         self.computed = Some(difference.how.clone());

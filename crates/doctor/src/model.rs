@@ -12,7 +12,7 @@ use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
-use wakepath_system::capture::machine::describe;
+use wakepath_system::capture::machine::describe_machine;
 use wakepath_system::capture::running::{self, RunningPolicies};
 use wakepath_system::{StateInfo, System};
 use wakepath_workloads::fio;
@@ -50,7 +50,7 @@ pub(crate) struct Model {
 }
 
 /// Whether an idle state belongs to the host of this virtual machine.
-fn is_of_host(state: &MachineIdleState) -> bool {
+fn belongs_to_host(state: &MachineIdleState) -> bool {
     matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN)
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct Difference {
 impl Model {
     /// Reads a machine with the policies in force. Also returns notes on both.
     pub(crate) fn read(system: &System) -> Result<(Self, Vec<String>), MachineError> {
-        let (machine, notes) = describe(system, "this machine")?;
+        let (machine, notes) = describe_machine(system, "this machine")?;
         // The machine's own notes already mention substitutes.
-        let now = policies(system, &machine)
+        let now = read_running_policies(system, &machine)
             .or_else(|_| PolicySet::named(["menu", "schedutil"]))
             .map_err(|e| MachineError::Invalid {
                 origin: machine.name.clone(),
@@ -81,7 +81,7 @@ impl Model {
             })?;
         let online = system.cpus();
         let refused: Vec<String> = system
-            .refused_states()
+            .find_mostly_refused_states()
             .into_iter()
             .map(|state| state.name)
             .collect();
@@ -89,7 +89,7 @@ impl Model {
         let states = machine.cluster.iter().map(|cluster| {
             let cpu = online.get(first).copied();
             first += cluster.cpus;
-            let mut states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
+            let mut states = cpu.map_or_else(Vec::new, |cpu| system.read_idle_states(cpu));
             // An idle state that firmware refuses is as good as missing.
             for state in states.iter_mut().filter(|s| refused.contains(&s.name)) {
                 (state.disabled, state.off_by_default) = (true, true);
@@ -98,7 +98,7 @@ impl Model {
         });
         let model = Self {
             states: states.collect(),
-            of_host: machine.idle_state.iter().any(is_of_host),
+            of_host: machine.idle_state.iter().any(belongs_to_host),
             machine,
             now,
         };
@@ -107,16 +107,16 @@ impl Model {
 
     /// The machine and its policies after applying a set (`settings::policy`). A governor or driver already in use
     /// keeps its keys unless the set gives others. A ceiling also enables states.
-    pub(crate) fn applied(&self, set: &PolicySet) -> (Machine, PolicySet) {
+    pub(crate) fn machine_and_set_after(&self, set: &PolicySet) -> (Machine, PolicySet) {
         let mut machine = self.machine.clone();
         if set
             .idle_states()
             .is_some_and(|limit| limit.ceiling.is_some())
         {
-            self.switch_on(&mut machine);
+            self.enable_user_disabled_states(&mut machine);
         }
         let policies = set.policies().iter().map(|policy| {
-            let adjusted = self.adjust(policy);
+            let adjusted = self.policy_in_use_with_keys_of(policy);
             adjusted.unwrap_or_else(|| policy.clone())
         });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
@@ -124,7 +124,7 @@ impl Model {
     }
 
     /// The policy that results where a policy names the governor or driver in use: the one in use, with the given keys.
-    fn adjust(&self, policy: &PolicySpec) -> Option<PolicySpec> {
+    fn policy_in_use_with_keys_of(&self, policy: &PolicySpec) -> Option<PolicySpec> {
         let now = self.now.get(policy.kind())?;
         let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
         if !by_key || now.mechanism() != policy.mechanism() {
@@ -136,10 +136,10 @@ impl Model {
 
     /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,
     /// stay off.
-    fn switch_on(&self, machine: &mut Machine) {
+    fn enable_user_disabled_states(&self, machine: &mut Machine) {
         for state in &mut machine.idle_state {
             let mut tables = self.states.iter();
-            state.disabled = tables.all(|table| stays_off(table, &state.name));
+            state.disabled = tables.all(|table| is_missing_or_off(table, &state.name));
         }
         let states = machine.idle_state.iter();
         let on: Vec<String> = states
@@ -148,12 +148,12 @@ impl Model {
             .collect();
         for (cluster, table) in machine.cluster.iter_mut().zip(&self.states) {
             for own in &mut cluster.idle_state {
-                own.disabled = on.contains(&own.name) && stays_off(table, &own.name);
+                own.disabled = on.contains(&own.name) && is_missing_or_off(table, &own.name);
             }
             for name in &on {
                 let known = cluster.idle_state.iter().any(|own| own.name == *name);
-                if !known && stays_off(table, name) {
-                    let mut own = ClusterIdleState::named(name, "cpuidle of its first CPU");
+                if !known && is_missing_or_off(table, name) {
+                    let mut own = ClusterIdleState::without_overrides(name, "cpuidle of its first CPU");
                     own.disabled = true;
                     cluster.idle_state.push(own);
                 }
@@ -162,27 +162,27 @@ impl Model {
     }
 
     /// The idle states of the first CPU of each core type.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &[StateInfo]> {
+    pub(crate) fn tables_by_kind(&self) -> impl Iterator<Item = &[StateInfo]> {
         self.states.iter().map(Vec::as_slice)
     }
 
     /// The text of the present policy of a kind.
-    pub(crate) fn name_of(&self, kind: Kind) -> String {
+    pub(crate) fn policy_text_of_kind(&self, kind: Kind) -> String {
         let policy = self.now.get(kind);
         policy.map(ToString::to_string).unwrap_or_default()
     }
 
     /// What the present machine and policies cost compared to another machine or other policies.
-    pub(crate) fn against(
+    pub(crate) fn cost_compared_to(
         &self,
         machine: &Machine,
         policies: &PolicySet,
         load: &str,
         what: &str,
     ) -> Result<Difference, StudyError> {
-        let now = simulate(&self.machine, &self.now, load)?;
-        let then = simulate(machine, policies, load)?;
-        Ok(difference(
+        let now = simulate_load(&self.machine, &self.now, load)?;
+        let then = simulate_load(machine, policies, load)?;
+        Ok(difference_between(
             &now,
             &then,
             format!("simulated, {load}: now against {what}"),
@@ -193,9 +193,9 @@ impl Model {
     ///
     /// # Errors
     /// The cpufreq policy has a preference unknown to the simulator.
-    pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
-        let frequency = running::running_frequency(system, &self.machine, policy, &mut Vec::new())?
-            .on_kernel(system.kernel_version());
+    pub(crate) fn with_clocks_of_policy(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
+        let frequency = running::read_frequency_policy(system, &self.machine, policy, &mut Vec::new())?
+            .on_kernel(system.nearest_kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.or(&self.now),
             ..self.clone()
@@ -203,15 +203,15 @@ impl Model {
     }
 
     /// The machine with the declared power states of another drive.
-    pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
+    pub(crate) fn machine_with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
         let mut machine = self.machine.clone();
-        machine.replace_drive(DriveModel::declared(drive));
+        machine.replace_drive(DriveModel::from_declared_drive(drive));
         machine
     }
 }
 
 /// Simulates the machine under a load from this module.
-pub(crate) fn simulate(
+pub(crate) fn simulate_load(
     machine: &Machine,
     policies: &PolicySet,
     load: &str,
@@ -260,45 +260,45 @@ fn simulate_job(
 }
 
 /// Average power of the drive alone in mW, in the first run.
-fn drive_mw(result: &PolicyResult) -> Option<f64> {
+fn mean_drive_mw(result: &PolicyResult) -> Option<f64> {
     Some(result.runs.first()?.drive.as_ref()?.average_mw)
 }
 
 /// Whether an idle state is missing on a cluster's CPUs, or disabled by the driver.
-fn stays_off(table: &[StateInfo], name: &str) -> bool {
+fn is_missing_or_off(table: &[StateInfo], name: &str) -> bool {
     let state = table.iter().find(|state| state.name == name);
     // Clusters without a table of their own have the first cluster's states.
     !table.is_empty() && state.is_none_or(|state| state.off_by_default)
 }
 
 /// A part divided by the whole; 0 without a whole.
-fn share(part: f64, whole: f64) -> f64 {
+fn share_or_zero(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
 /// What `now` costs more than `then`, in latency and power.
-pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
+pub(crate) fn difference_between(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
     // The machine's power includes drives with power states.
     let of_machine = now.mean_mw.zip(then.mean_mw);
-    let both = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
+    let both = of_machine.or_else(|| mean_drive_mw(now).zip(mean_drive_mw(then)));
     let mw = both.map(|(now, then)| now - then);
-    let all_mw = now.mean_mw.or_else(|| drive_mw(now));
-    let of_power = mw.zip(all_mw).map_or(0.0, |(mw, all)| share(mw, all));
+    let all_mw = now.mean_mw.or_else(|| mean_drive_mw(now));
+    let of_power = mw.zip(all_mw).map_or(0.0, |(mw, all)| share_or_zero(mw, all));
     Difference {
         us_per_io,
         mw,
-        weight: share(us_per_io, now.mean_us).max(of_power).max(0.0),
+        weight: share_or_zero(us_per_io, now.mean_us).max(of_power).max(0.0),
         how,
     }
 }
 
 /// Reads the running kernel's policies, in its versions.
-fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
+fn read_running_policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
     // Without cpufreq the clocks stay where they are, as under the governor performance.
     let set = running.set.or(&"performance".parse()?);
-    Ok(set.on_kernel(system.kernel_version()))
+    Ok(set.on_kernel(system.nearest_kernel_version()))
 }
 
 #[cfg(test)]

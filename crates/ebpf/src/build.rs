@@ -12,7 +12,7 @@ const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 /// the object is empty then, and `NAME.missing` beside it says why. `user` is who will not work then.
 ///
 /// `headers` are further files of the crate that the programs include.
-pub fn compile(name: &str, headers: &[&str], user: &str) {
+pub fn compile_program_in_build_script(name: &str, headers: &[&str], user: &str) {
     let source = format!("bpf/{name}.bpf.c");
     for file in headers.iter().copied().chain([source.as_str(), INCLUDE]) {
         println!("cargo::rerun-if-changed={file}");

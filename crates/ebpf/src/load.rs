@@ -33,12 +33,12 @@ pub enum LoadError {
 ///
 /// # Errors
 /// It does not tell them.
-pub fn kernel_types() -> Result<Btf, LoadError> {
+pub fn read_kernel_btf() -> Result<Btf, LoadError> {
     Btf::from_sys_fs().map_err(|_| LoadError::NoTypes)
 }
 
 /// Explains a failed load to users. `what` is the intended action, as the first word of a sentence.
-pub fn refusal(what: &'static str, text: String) -> LoadError {
+pub fn explain_load_failure(what: &'static str, text: String) -> LoadError {
     let denied = text.contains("Operation not permitted") || text.contains("Permission denied");
     match denied {
         true if rustix::process::geteuid().is_root() => LoadError::Refused(text),
@@ -48,7 +48,7 @@ pub fn refusal(what: &'static str, text: String) -> LoadError {
 }
 
 /// The innermost cause of an error, on one line: the kernel's own message.
-pub fn cause(error: &dyn std::error::Error) -> String {
+pub fn error_with_causes(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -28,14 +28,14 @@ pub struct Meter {
 
 impl Overhead {
     /// Mean run time of a program in ns; `None` without runs.
-    pub fn mean_ns(&self) -> Option<f64> {
+    pub fn mean_ns_per_run(&self) -> Option<f64> {
         (self.runs > 0).then(|| self.run_time.as_nanos() as f64 / self.runs as f64)
     }
 }
 
 impl Meter {
     /// Starts the kernel's counting of run times, where it can (5.8 and later, as root).
-    pub fn start<'a>(programs: impl Iterator<Item = (&'a str, &'a Program)>) -> Self {
+    pub fn start_measuring<'a>(programs: impl Iterator<Item = (&'a str, &'a Program)>) -> Self {
         let programs = programs
             .filter_map(|(_, program)| program.fd().ok()?.try_clone().ok())
             .collect();
@@ -46,22 +46,22 @@ impl Meter {
     }
 
     /// The programs' totals since they were loaded; `None` while nothing is counted.
-    pub fn read(&self) -> Option<Overhead> {
+    pub fn read_overhead(&self) -> Option<Overhead> {
         self.counting.as_ref()?;
         let mut sum = Overhead::default();
         for program in &self.programs {
             let fd = program.as_fd().as_raw_fd();
             let text = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-            sum.run_time += Duration::from_nanos(field(&text, "run_time_ns")?);
-            sum.runs += field(&text, "run_cnt")?;
-            sum.missed_runs += field(&text, "recursion_misses").unwrap_or(0);
+            sum.run_time += Duration::from_nanos(parse_fdinfo_field(&text, "run_time_ns")?);
+            sum.runs += parse_fdinfo_field(&text, "run_cnt")?;
+            sum.missed_runs += parse_fdinfo_field(&text, "recursion_misses").unwrap_or(0);
         }
         Some(sum)
     }
 }
 
 /// Reads a number from the text of `/proc/PID/fdinfo/FD`.
-fn field(fdinfo: &str, name: &str) -> Option<u64> {
+fn parse_fdinfo_field(fdinfo: &str, name: &str) -> Option<u64> {
     fdinfo
         .lines()
         .filter_map(|line| line.split_once(':'))
@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn numbers_come_from_fdinfo() {
         let text = "pos:\t0\nflags:\t02000000\nrun_time_ns:\t123\nrun_cnt:\t4\n";
-        assert_eq!(field(text, "run_time_ns"), Some(123));
-        assert_eq!(field(text, "run_cnt"), Some(4));
-        assert_eq!(field(text, "recursion_misses"), None);
+        assert_eq!(parse_fdinfo_field(text, "run_time_ns"), Some(123));
+        assert_eq!(parse_fdinfo_field(text, "run_cnt"), Some(4));
+        assert_eq!(parse_fdinfo_field(text, "recursion_misses"), None);
     }
 }

@@ -22,26 +22,26 @@ pub fn read_up_to(source: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The bytes as UTF-8 text; other bytes are an error.
-pub(crate) fn utf8_text(bytes: Vec<u8>) -> io::Result<String> {
+pub(crate) fn require_utf8(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
 /// Opens a regular file. `opens` is called twice: first for a handle that touches nothing, then with `flags`.
-pub(crate) fn open_regular(
+pub(crate) fn open_checked_regular(
     opens: impl Fn(OFlags) -> io::Result<rustix::fd::OwnedFd>,
     flags: OFlags,
 ) -> io::Result<File> {
     let untouched = flags & OFlags::NOFOLLOW;
-    check_regular(&opens(untouched | OFlags::PATH | OFlags::CLOEXEC)?)?;
+    check_is_regular(&opens(untouched | OFlags::PATH | OFlags::CLOEXEC)?)?;
     // A FIFO may have taken the file's place between the two calls of `opens`.
     let opened = opens(flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)?;
-    check_regular(&opened)?;
+    check_is_regular(&opened)?;
     Ok(opened.into())
 }
 
 /// Refuses an opened file that is no regular file.
-fn check_regular(opened: &rustix::fd::OwnedFd) -> io::Result<()> {
+fn check_is_regular(opened: &rustix::fd::OwnedFd) -> io::Result<()> {
     let kind = match FileType::from_raw_mode(fstat(opened)?.st_mode) {
         FileType::RegularFile => return Ok(()),
         FileType::Directory => "a directory",

@@ -26,14 +26,14 @@ pub enum Links {
 }
 
 /// Opens `path` relative to `base`, without leaving `base`.
-pub(crate) fn open(
+pub(crate) fn open_resolving_links(
     base: &OwnedFd,
     path: &Path,
     flags: OFlags,
     links: Links,
 ) -> io::Result<OwnedFd> {
     if path.as_os_str().is_empty() {
-        return open(base, Path::new("."), flags, links);
+        return open_resolving_links(base, Path::new("."), flags, links);
     }
     let how = ResolveFlags::NO_MAGICLINKS
         | match links {
@@ -45,24 +45,24 @@ pub(crate) fn open(
             Err(Errno::AGAIN) => {}
             // The kernel is too old, or a sandbox forbids the call.
             Err(Errno::NOSYS | Errno::PERM) => break,
-            Err(Errno::LOOP) if links == Links::Refused => return Err(link_refused()),
+            Err(Errno::LOOP) if links == Links::Refused => return Err(link_refused_error()),
             opened => return Ok(opened?),
         }
     }
-    by_component(base, path, flags, links)
+    open_by_components(base, path, flags, links)
 }
 
-fn link_refused() -> io::Error {
+fn link_refused_error() -> io::Error {
     let message = "is a link, or has one on its way; only files below the directory are read";
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
 /// Opens `path` relative to `base` without `openat2`. No component is opened through a link: links are read, and their
 /// parts are walked in turn.
-fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
+fn open_by_components(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
     // The folders that were passed, for `..`; empty at the base, whose `..` is itself.
     let mut way: Vec<OwnedFd> = Vec::new();
-    let mut left: VecDeque<OsString> = parts(path.as_os_str(), &mut way);
+    let mut left: VecDeque<OsString> = push_components_reversed(path.as_os_str(), &mut way);
     let mut followed = 0;
     while let Some(name) = left.pop_front() {
         if name == ".." {
@@ -76,7 +76,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
         let last = left.is_empty();
         if kind == FileType::Symlink {
             if links == Links::Refused {
-                return Err(link_refused());
+                return Err(link_refused_error());
             }
             if last && flags.contains(OFlags::NOFOLLOW) {
                 return Ok(openat(here, name.as_os_str(), flags, Mode::empty())?);
@@ -86,7 +86,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
                 return Err(Errno::LOOP.into());
             }
             let target = OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes());
-            let mut unresolved = parts(&target, &mut way);
+            let mut unresolved = push_components_reversed(&target, &mut way);
             unresolved.append(&mut left);
             left = unresolved;
         } else if last {
@@ -108,7 +108,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
 }
 
 /// The components of a path that are still to be walked; an absolute path empties `way`, so that it starts at the base.
-fn parts(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
+fn push_components_reversed(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
     let mut parts = VecDeque::new();
     for part in Path::new(path).components() {
         match part {
@@ -204,21 +204,21 @@ mod tests {
         let (_directory, root) = tree();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         for links in [Links::InTree, Links::Refused] {
-            let tree = Tree::open(&root, links).unwrap();
+            let tree = Tree::open_folder(&root, links).unwrap();
             for path in PATHS {
                 if links == Links::Refused && (path.contains("..") || path.starts_with('/')) {
-                    tree.open_any(Path::new(path), flags).unwrap_err();
+                    tree.open_file_or_folder(Path::new(path), flags).unwrap_err();
                     continue;
                 }
                 let path = Path::new(path);
                 let base = rustix::fs::open(&root, OFlags::PATH, Mode::empty()).unwrap();
-                let one = seen(open(&base, path, flags, links));
+                let one = seen(open_resolving_links(&base, path, flags, links));
                 let walked = if path.as_os_str().is_empty() {
                     Path::new(".")
                 } else {
                     path
                 };
-                let other = seen(by_component(&base, walked, flags, links));
+                let other = seen(open_by_components(&base, walked, flags, links));
                 assert_eq!(one, other, "{} {links:?}", path.display());
                 assert_ne!(one, "foreign", "{}", path.display());
             }
@@ -226,13 +226,13 @@ mod tests {
     }
 
     fn read(tree: &Tree, path: &str) -> Option<String> {
-        tree.read_text(Path::new(path), 100).ok()
+        tree.read_text_up_to(Path::new(path), 100).ok()
     }
 
     #[test]
     fn links_stay_inside() {
         let (_directory, root) = tree();
-        let tree = Tree::open(&root, Links::InTree).unwrap();
+        let tree = Tree::open_folder(&root, Links::InTree).unwrap();
         for path in [
             "sys/class/cpu0/idle/name",
             "sys/class/absolute/idle/name",

@@ -83,13 +83,13 @@ impl Hwp {
 
     /// Records that the busiest CPU of the clock used the share `used`, 0 to 1, of its highest performance for
     /// `elapsed`.
-    pub fn observe(&mut self, elapsed: Nanoseconds, used: f64) {
+    pub fn record_utilisation(&mut self, elapsed: Nanoseconds, used: f64) {
         let kept = (-(elapsed.0 as f64) / self.time_constant).exp();
         self.share = used + (self.share - used) * kept;
     }
 
     /// The frequency that the controller requests now.
-    pub fn desired(&self) -> Kilohertz {
+    pub fn desired_frequency(&self) -> Kilohertz {
         let full = self.full_at <= 0.0 || self.share >= self.full_at;
         let wanted = if full {
             self.highest
@@ -118,9 +118,9 @@ mod tests {
     fn slots_until(hwp: &mut Hwp, busy: f64, wanted: Kilohertz) -> u64 {
         (1..100_000)
             .find(|_| {
-                let used = busy * f64::from(hwp.desired().0) / f64::from(HIGHEST.0);
-                hwp.observe(Nanoseconds(10_000), used);
-                hwp.desired() >= wanted
+                let used = busy * f64::from(hwp.desired_frequency().0) / f64::from(HIGHEST.0);
+                hwp.record_utilisation(Nanoseconds(10_000), used);
+                hwp.desired_frequency() >= wanted
             })
             .unwrap_or(u64::MAX)
     }
@@ -144,7 +144,7 @@ mod tests {
     fn a_cpu_that_is_busy_for_less_than_the_target_stays_slow() {
         let mut hwp = controller(128);
         assert_eq!(slots_until(&mut hwp, 0.45, HIGHEST), u64::MAX);
-        assert_eq!(hwp.desired(), LOWEST);
+        assert_eq!(hwp.desired_frequency(), LOWEST);
         assert!(slots_until(&mut hwp, 0.55, HIGHEST) < 100_000);
     }
 
@@ -154,7 +154,7 @@ mod tests {
         fn settled(epp: u8, busy: f64) -> u32 {
             let mut hwp = controller(epp);
             slots_until(&mut hwp, busy, Kilohertz(u32::MAX));
-            hwp.desired().0
+            hwp.desired_frequency().0
         }
         let light = [0, 32, 64, 96, 128, 192, 255].map(|epp| settled(epp, 0.05));
         assert_eq!(light[0], HIGHEST.0);
@@ -170,7 +170,7 @@ mod tests {
     fn rest_is_forgotten_in_one_go_as_in_many() {
         let (mut one, mut many) = (controller(128), controller(128));
         for hwp in [&mut one, &mut many] {
-            hwp.observe(Nanoseconds::from_millis(20), 0.8);
+            hwp.record_utilisation(Nanoseconds::from_millis(20), 0.8);
         }
         one.observe(Nanoseconds::from_millis(3), 0.0);
         (0..30).for_each(|_| many.observe(Nanoseconds(100_000), 0.0));
@@ -188,11 +188,11 @@ mod tests {
             let mut hwp = Hwp::new(RANGE, Nanoseconds(1), full_at, epp);
             for (elapsed, used) in steps {
                 let (mut more, mut less) = (hwp, hwp);
-                hwp.observe(Nanoseconds(elapsed), used);
+                hwp.record_utilisation(Nanoseconds(elapsed), used);
                 more.observe(Nanoseconds(elapsed), (used + 0.1).min(1.0));
                 less.observe(Nanoseconds(elapsed), used / 2.0);
-                prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired()));
-                prop_assert!(more.desired() >= hwp.desired() && hwp.desired() >= less.desired());
+                prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired_frequency()));
+                prop_assert!(more.desired() >= hwp.desired_frequency() && hwp.desired_frequency() >= less.desired());
                 prop_assert!((0.0..=1.0).contains(&hwp.share));
             }
         }

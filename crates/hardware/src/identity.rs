@@ -82,7 +82,7 @@ pub struct ArmCore {
 
 impl ArmCore {
     /// Product name of the core; `None` for an unlisted core.
-    pub fn name(self) -> Option<&'static str> {
+    pub fn product_name(self) -> Option<&'static str> {
         let mut known = ARM_CORES.iter();
         let found = known
             .find(|(implementer, part, _)| (*implementer, *part) == (self.implementer, self.part));
@@ -92,7 +92,7 @@ impl ArmCore {
 
 impl fmt::Display for ArmCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
+        match self.product_name() {
             Some(name) => f.write_str(name),
             None => write!(
                 f,
@@ -134,7 +134,7 @@ const NAME_KEYS: [&str; 8] = [
 impl ProcessorIdentity {
     /// Reads `/proc/cpuinfo`.
     pub fn from_cpuinfo(text: &str) -> Self {
-        let cores = arm_cores(cpuinfo_fields(text));
+        let cores = list_arm_cores(cpuinfo_fields(text));
         let vendor = match (cpuinfo_field(text, "vendor_id"), cores.first()) {
             (Some("AuthenticAMD"), _) => CpuVendor::Amd,
             (Some("GenuineIntel"), _) => CpuVendor::Intel,
@@ -143,7 +143,7 @@ impl ProcessorIdentity {
             _ => CpuVendor::Other,
         };
         let name = match cores.first() {
-            Some(_) => names_of(&cores),
+            Some(_) => list_distinct_names(&cores),
             None => NAME_KEYS
                 .iter()
                 .find_map(|key| cpuinfo_field(text, key).filter(|name| !name.is_empty()))
@@ -189,7 +189,7 @@ fn parse_hexadecimal(text: &str) -> Option<u32> {
 }
 
 /// Arm cores listed in `/proc/cpuinfo`, one per CPU.
-fn arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
+fn list_arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
     let mut cores = Vec::new();
     let mut implementer = None;
     for (key, value) in fields {
@@ -206,7 +206,7 @@ fn arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCor
 }
 
 /// The product names of cores, as in `Cortex-A53 and Cortex-A72`: each kind once, in the order of CPUs.
-fn names_of(cores: &[ArmCore]) -> String {
+fn list_distinct_names(cores: &[ArmCore]) -> String {
     let mut names: Vec<String> = Vec::new();
     for core in cores {
         let name = core.to_string();
@@ -219,13 +219,13 @@ fn names_of(cores: &[ArmCore]) -> String {
 
 impl SegmentHints {
     /// The segment of a machine with this processor, and the evidence; `None` without evidence.
-    pub fn segment(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
+    pub fn find_segment_and_evidence(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
         let told = self
-            .acpi()
-            .or_else(|| self.chassis())
-            .or_else(|| self.tree())
-            .or_else(|| self.of_battery(processor));
-        let by_name = segment_of_name(processor);
+            .segment_by_acpi()
+            .or_else(|| self.segment_by_chassis())
+            .or_else(|| self.segment_by_device_tree())
+            .or_else(|| self.segment_by_battery(processor));
+        let by_name = segment_by_product_name(processor);
         match (told, by_name) {
             // Entry-level servers use desktop processors, with the same power.
             (Some((Segment::Server, why)), Some(Segment::Desktop | Segment::Laptop)) => {
@@ -238,7 +238,7 @@ impl SegmentHints {
     }
 
     /// The segment by ACPI's profile (ACPI 6.5, table 5.9, "Preferred PM Profile").
-    fn acpi(&self) -> Option<(Segment, String)> {
+    fn segment_by_acpi(&self) -> Option<(Segment, String)> {
         let profile = self.pm_profile?;
         let segment = match profile {
             1 | 3 => Segment::Desktop,
@@ -252,7 +252,7 @@ impl SegmentHints {
     }
 
     /// The segment by SMBIOS' chassis type (SMBIOS 3.7, section 7.4.1, "System Enclosure or Chassis Types").
-    fn chassis(&self) -> Option<(Segment, String)> {
+    fn segment_by_chassis(&self) -> Option<(Segment, String)> {
         let chassis = self.chassis_type?;
         let segment = match chassis {
             3..=7 | 13 | 15 | 16 | 24 | 35 => Segment::Desktop,
@@ -266,7 +266,7 @@ impl SegmentHints {
     }
 
     /// The segment by the device tree's `chassis-type` (Devicetree Specification 0.4, section 3.2).
-    fn tree(&self) -> Option<(Segment, String)> {
+    fn segment_by_device_tree(&self) -> Option<(Segment, String)> {
         let chassis = self.tree_chassis.as_deref()?;
         let segment = match chassis {
             "desktop" | "all-in-one" => Segment::Desktop,
@@ -279,7 +279,7 @@ impl SegmentHints {
         Some((segment, format!("the device tree's chassis {chassis}")))
     }
 
-    fn of_battery(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
+    fn segment_by_battery(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
         // Laptops with Arm's cores say so in their device tree or firmware.
         let segment = match processor.vendor {
             CpuVendor::Arm => Segment::Phone,
@@ -290,18 +290,18 @@ impl SegmentHints {
 }
 
 /// The segment that a processor's product name implies.
-fn segment_of_name(processor: &ProcessorIdentity) -> Option<Segment> {
+fn segment_by_product_name(processor: &ProcessorIdentity) -> Option<Segment> {
     match processor.vendor {
-        CpuVendor::Amd => amd_segment(&processor.name),
-        CpuVendor::Intel => intel_segment(&processor.name),
+        CpuVendor::Amd => segment_of_amd_name(&processor.name),
+        CpuVendor::Intel => segment_of_intel_name(&processor.name),
         // Apple's desktops and laptops share chips; a battery tells laptops apart.
         CpuVendor::Apple => Some(Segment::Desktop),
-        CpuVendor::Arm => arm_segment(&processor.cores),
-        CpuVendor::Other => other_segment(&processor.name),
+        CpuVendor::Arm => segment_of_arm_cores(&processor.cores),
+        CpuVendor::Other => segment_of_other_name(&processor.name),
     }
 }
 
-fn amd_segment(name: &str) -> Option<Segment> {
+fn segment_of_amd_name(name: &str) -> Option<Segment> {
     if is_amd_server(name) {
         return Some(Segment::Server);
     }
@@ -351,7 +351,7 @@ fn is_entry_epyc_model(word: &str) -> bool {
     word.starts_with('4') && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
 }
 
-fn intel_segment(name: &str) -> Option<Segment> {
+fn segment_of_intel_name(name: &str) -> Option<Segment> {
     let words: Vec<&str> = name.split_whitespace().collect();
     if name.to_uppercase().contains("XEON") {
         let of_client = words.iter().find(|word| {
@@ -401,9 +401,9 @@ fn model_suffix(word: &str) -> Option<&str> {
 }
 
 /// The segment of Arm cores: servers for Arm's own server cores, and for cores by makers of servers only.
-fn arm_segment(cores: &[ArmCore]) -> Option<Segment> {
+fn segment_of_arm_cores(cores: &[ArmCore]) -> Option<Segment> {
     let core = cores.first()?;
-    let name = core.name().unwrap_or_default();
+    let name = core.product_name().unwrap_or_default();
     let server = name.starts_with("Neoverse")
         || [
             "Ampere", "ThunderX", "TSV", "A64FX", "Falkor", "eMAG", "Olympus",
@@ -416,7 +416,7 @@ fn arm_segment(cores: &[ArmCore]) -> Option<Segment> {
     name.starts_with("Cortex").then_some(Segment::Board)
 }
 
-fn other_segment(name: &str) -> Option<Segment> {
+fn segment_of_other_name(name: &str) -> Option<Segment> {
     let server = name.starts_with("POWER") || name.contains("IBM") || name.contains("Loongson-3C");
     if server {
         return Some(Segment::Server);

@@ -8,7 +8,7 @@ pub const MAX_STATES: usize = 10;
 
 /// Whether a state of this name spins: `POLL` on most machines (`drivers/cpuidle/poll_state.c`), `snooze` on POWER
 /// (`drivers/cpuidle/cpuidle-pseries.c` and `cpuidle-powernv.c`).
-pub fn is_polling(name: &str) -> bool {
+pub fn is_polling_state_name(name: &str) -> bool {
     matches!(name, "POLL" | "snooze")
 }
 

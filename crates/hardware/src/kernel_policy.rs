@@ -43,7 +43,7 @@ impl RecordedSystem {
             Some(policy) => match (policy.driver.as_str(), policy.governor.as_str()) {
                 ("intel_pstate", "performance") => "performance".to_owned(),
                 ("intel_pstate", _) if policy.epp.is_none() => "intel_pstate".to_owned(),
-                ("intel_pstate", _) => self.hwp(policy.epp.as_deref()),
+                ("intel_pstate", _) => self.hwp_policy_text(policy.epp.as_deref()),
                 ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
                     governor.to_owned()
                 }
@@ -75,7 +75,7 @@ impl RecordedSystem {
 
     /// The policy text for HWP with this preference. The value in the register counts, because the kernel gives its
     /// names other values on some processors.
-    fn hwp(&self, epp: Option<&str>) -> String {
+    fn hwp_policy_text(&self, epp: Option<&str>) -> String {
         let register = self.processor.as_ref().and_then(|p| p.epp);
         let epp = match (register, epp) {
             (Some(value), _) => value.to_string(),
@@ -112,7 +112,7 @@ mod tests {
             ("bdw0", "menu", "schedutil"),
             ("turin0", "menu", "amd-pstate[governor=performance]"),
         ] {
-            let policy = recorded::find(name).unwrap().kernel_policy();
+            let policy = recorded::find_recorded_system(name).unwrap().kernel_policy();
             assert_eq!((policy.idle.as_str(), policy.freq.as_str()), (idle, freq));
             assert_eq!(policy.stands_in, None, "{name}");
         }
@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn what_is_not_simulated_is_told() {
-        let mut system = recorded::find("turin0").unwrap().clone();
+        let mut system = recorded::find_recorded_system("turin0").unwrap().clone();
         "cppc_cpufreq".clone_into(&mut system.frequency[0].driver);
         let policy = system.kernel_policy();
         assert_eq!(policy.freq, "performance");
         let told = policy.stands_in.unwrap();
         assert!(told.contains("cppc_cpufreq with performance"), "{told}");
-        let mut odd = recorded::find("rome0").unwrap().clone();
+        let mut odd = recorded::find_recorded_system("rome0").unwrap().clone();
         "conservative".clone_into(&mut odd.frequency[0].governor);
         let policy = odd.kernel_policy();
         assert_eq!(policy.freq, "schedutil");

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::idle::{IdleState, IdleStates, is_polling};
+use crate::idle::{IdleState, IdleStates, is_polling_state_name};
 use crate::processor::{self, Processor};
 
 pub use error::RecordError;
@@ -104,7 +104,7 @@ pub struct DriverTable {
     clippy::expect_used,
     reason = "the data is part of the build and tested"
 )]
-pub fn systems() -> &'static [RecordedSystem] {
+pub fn builtin_recorded_systems() -> &'static [RecordedSystem] {
     static SYSTEMS: OnceLock<Vec<RecordedSystem>> = OnceLock::new();
     SYSTEMS.get_or_init(|| {
         parse_systems(IDLE_STATES, FREQUENCY).expect("the recorded systems are well-formed")
@@ -112,8 +112,8 @@ pub fn systems() -> &'static [RecordedSystem] {
 }
 
 /// Finds a recorded system by name.
-pub fn find(name: &str) -> Option<&'static RecordedSystem> {
-    systems().iter().find(|s| s.name == name)
+pub fn find_recorded_system(name: &str) -> Option<&'static RecordedSystem> {
+    builtin_recorded_systems().iter().find(|s| s.name == name)
 }
 
 /// The 26 tables of the intel_idle driver in Linux 6.12, oldest processor first.
@@ -121,7 +121,7 @@ pub fn find(name: &str) -> Option<&'static RecordedSystem> {
     clippy::expect_used,
     reason = "the data is part of the build and tested"
 )]
-pub fn intel_idle_tables() -> &'static [DriverTable] {
+pub fn builtin_intel_idle_tables() -> &'static [DriverTable] {
     static TABLES: OnceLock<Vec<DriverTable>> = OnceLock::new();
     TABLES.get_or_init(|| parse_driver_tables(INTEL_IDLE).expect("the tables are well-formed"))
 }
@@ -186,10 +186,10 @@ struct TableRow {
 /// The first row that is malformed, out of order, or contradicts another row for the same system.
 pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>, RecordError> {
     let mut systems: Vec<RecordedSystem> = Vec::new();
-    for (line, row) in rows::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
+    for (line, row) in parse_numbered_rows::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
         add_policy(&mut systems, row).map_err(|what| record_error(FREQUENCY_FILE, line, what))?;
     }
-    let idle_rows = rows::<IdleRow>(IDLE_FILE, idle)?;
+    let idle_rows = parse_numbered_rows::<IdleRow>(IDLE_FILE, idle)?;
     for group in idle_rows.chunk_by(|a, b| a.1.system == b.1.system) {
         add_idle_states(&mut systems, group)?;
     }
@@ -230,10 +230,10 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
         base: row.base_khz.map(Kilohertz),
         transition_latency: Nanoseconds(row.transition_latency_ns),
         available,
-        epp: some_text(row.epp),
+        epp: text_unless_empty(row.epp),
         highest_performance: row.cppc_highest,
     };
-    let status = some_text(row.intel_pstate_status);
+    let status = text_unless_empty(row.intel_pstate_status);
     match systems.iter_mut().find(|s| s.name == row.system) {
         Some(system) => {
             if system.hwp_dynamic_boost != hwp_dynamic_boost || system.intel_pstate_status != status
@@ -243,7 +243,7 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
             system.frequency.push(policy);
         }
         None => systems.push(RecordedSystem {
-            processor: processor::find(&row.system).cloned(),
+            processor: processor::find_processor_of_system(&row.system).cloned(),
             name: row.system,
             cpu_model: row.cpu_model,
             family_model: row.family_model,
@@ -274,13 +274,13 @@ fn add_idle_states(
     let mut states = Vec::new();
     for (expected, (line, row)) in group.iter().enumerate() {
         let state =
-            read_state(row, expected).map_err(|what| record_error(IDLE_FILE, *line, what))?;
+            decode_idle_state(row, expected).map_err(|what| record_error(IDLE_FILE, *line, what))?;
         states.push(state);
     }
     system.idle = Some(RecordedIdle {
         driver: first.driver.clone(),
         governor: first.governor.clone(),
-        recorded_cpus: count_of(&first.cpus).ok_or_else(|| {
+        recorded_cpus: parse_cpu_count(&first.cpus).ok_or_else(|| {
             record_error(IDLE_FILE, *line, "cpus is a range and its size: 0-7(8)")
         })?,
         states: IdleStates::new(states)
@@ -314,7 +314,7 @@ fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'s
     Ok(())
 }
 
-fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
+fn decode_idle_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
     if row.state != expected {
         return Err("states are numbered from 0 on");
     }
@@ -323,7 +323,7 @@ fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str>
         "disabled" => true,
         _ => return Err("default_status is enabled or disabled"),
     };
-    Ok(declared(
+    Ok(declared_idle_state(
         &row.name,
         row.exit_latency_us,
         row.target_residency_us,
@@ -337,13 +337,13 @@ fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str>
 /// The first row that is malformed, or that makes a table no driver can have.
 pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> {
     const FILE: &str = "intel_idle.csv";
-    rows::<TableRow>(FILE, text)?
+    parse_numbered_rows::<TableRow>(FILE, text)?
         .chunk_by(|a, b| a.1.table == b.1.table)
         .map(|group| {
             let (line, first) = &group[0];
-            let states = std::iter::once(declared("POLL", 0, 0, false))
+            let states = std::iter::once(declared_idle_state("POLL", 0, 0, false))
                 .chain(group.iter().map(|(_, row)| {
-                    declared(
+                    declared_idle_state(
                         &row.name,
                         row.exit_latency_us,
                         row.target_residency_us,
@@ -365,27 +365,27 @@ pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> 
 }
 
 /// An idle state as the kernel declares it.
-fn declared(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
+fn declared_idle_state(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
     IdleState {
         name: name.to_owned(),
         exit_latency: Nanoseconds::from_micros(exit_us),
         target_residency: Nanoseconds::from_micros(residency_us),
-        polling: is_polling(name),
+        polling: is_polling_state_name(name),
         disabled,
     }
 }
 
 /// The count `8` in `0-7(8)`.
-fn count_of(cpus: &str) -> Option<usize> {
+fn parse_cpu_count(cpus: &str) -> Option<usize> {
     cpus.strip_suffix(')')?.split_once('(')?.1.parse().ok()
 }
 
-fn some_text(text: String) -> Option<String> {
+fn text_unless_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
 /// Parses all rows of a CSV file with a header, each with its line number.
-fn rows<T: DeserializeOwned>(file: &'static str, text: &str) -> Result<Vec<(u64, T)>, RecordError> {
+fn parse_numbered_rows<T: DeserializeOwned>(file: &'static str, text: &str) -> Result<Vec<(u64, T)>, RecordError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
     let mut all = Vec::new();
@@ -414,16 +414,16 @@ mod tests {
 
     #[test]
     fn there_are_46_systems_and_the_idle_states_of_45() {
-        assert_eq!(systems().len(), 46);
-        let without: Vec<_> = systems().iter().filter(|s| s.idle.is_none()).collect();
+        assert_eq!(builtin_recorded_systems().len(), 46);
+        let without: Vec<_> = builtin_recorded_systems().iter().filter(|s| s.idle.is_none()).collect();
         assert_eq!(without.len(), 1);
         assert_eq!(without[0].name, "cwf0");
-        assert!(systems().is_sorted_by_key(|s| &s.name));
+        assert!(builtin_recorded_systems().is_sorted_by_key(|s| &s.name));
     }
 
     #[test]
     fn a_system_is_what_its_dump_says() {
-        let rome = find("rome0").unwrap();
+        let rome = find_recorded_system("rome0").unwrap();
         assert_eq!(rome.frequency[0].driver, "acpi-cpufreq");
         assert_eq!(
             rome.frequency[0].available,
@@ -447,17 +447,17 @@ mod tests {
                 Nanoseconds::from_micros(800)
             )
         );
-        let broadwell = find("bdw0").unwrap().idle.as_ref().unwrap();
+        let broadwell = find_recorded_system("bdw0").unwrap().idle.as_ref().unwrap();
         let off: Vec<_> = broadwell.states.iter().filter(|s| s.disabled).collect();
         assert_eq!(off.len(), 2);
     }
 
     #[test]
     fn hwp_boost_is_on_where_a_server_runs_active_with_hwp() {
-        let boosts = systems().iter().filter_map(|s| s.hwp_dynamic_boost);
+        let boosts = builtin_recorded_systems().iter().filter_map(|s| s.hwp_dynamic_boost);
         let (on, off): (Vec<bool>, Vec<bool>) = boosts.partition(|boost| *boost);
         assert_eq!((on.len(), off.len()), (17, 11));
-        for s in systems().iter().filter(|s| s.hwp_dynamic_boost.is_some()) {
+        for s in builtin_recorded_systems().iter().filter(|s| s.hwp_dynamic_boost.is_some()) {
             assert_eq!(
                 s.intel_pstate_status.as_deref(),
                 Some("active"),
@@ -469,10 +469,10 @@ mod tests {
 
     #[test]
     fn every_idle_table_begins_with_polling_and_goes_from_shallow_to_deep() {
-        let recorded = systems()
+        let recorded = builtin_recorded_systems()
             .iter()
             .filter_map(|s| Some((&s.name, &s.idle.as_ref()?.states)));
-        let tables = intel_idle_tables().iter().map(|t| (&t.name, &t.states));
+        let tables = builtin_intel_idle_tables().iter().map(|t| (&t.name, &t.states));
         for (name, states) in recorded.chain(tables) {
             assert!(
                 states[0].polling && states[1..].iter().all(|s| !s.polling),
@@ -484,10 +484,10 @@ mod tests {
 
     #[test]
     fn intel_idle_has_26_tables_with_116_states() {
-        assert_eq!(intel_idle_tables().len(), 26);
-        let states: usize = intel_idle_tables().iter().map(|t| t.states.len() - 1).sum();
+        assert_eq!(builtin_intel_idle_tables().len(), 26);
+        let states: usize = builtin_intel_idle_tables().iter().map(|t| t.states.len() - 1).sum();
         assert_eq!(states, 116);
-        let alder_lake = intel_idle_tables()
+        let alder_lake = builtin_intel_idle_tables()
             .iter()
             .find(|t| t.name == "adl_cstates")
             .unwrap();

@@ -48,37 +48,37 @@ impl Assembler {
     }
 
     /// Takes a record and appends completed events to `out`, in order of time for each CPU.
-    pub fn push(&mut self, record: &Record, out: &mut Vec<Event>) {
+    pub fn take_record(&mut self, record: &Record, out: &mut Vec<Event>) {
         let reflects = self.reflects;
         let number = record.cpu;
         let cpu = self.cpus.entry(number).or_default();
         let kind = match record.kind {
             RecordKind::Select(select) => {
                 // The outcome of the CPU's last choice was missed.
-                cpu.release(number, out);
-                cpu.select(record.time_ns, &select);
+                cpu.release_pending_events(number, out);
+                cpu.note_governor_choice(record.time_ns, &select);
                 return;
             }
             RecordKind::IdleEnter { state, left } => {
-                cpu.release(number, out);
-                cpu.note_departure(left);
+                cpu.release_pending_events(number, out);
+                cpu.note_if_left_idle_loop(left);
                 // The state's index fits, since no driver has more states than a u8 can count.
                 if let Ok(state) = u8::try_from(state) {
-                    cpu.tracker.enter(Nanoseconds(record.time_ns), state);
+                    cpu.tracker.note_idle_entry(Nanoseconds(record.time_ns), state);
                 }
                 return;
             }
             RecordKind::IdleExit => {
-                let told = reflects && cpu.tracker.is_asked();
-                cpu.exit(record.time_ns);
+                let told = reflects && cpu.tracker.governor_was_asked();
+                cpu.end_idle_period(record.time_ns);
                 if !told {
-                    cpu.release(number, out);
+                    cpu.release_pending_events(number, out);
                 }
                 return;
             }
             RecordKind::Reflect(reflect) => {
-                cpu.reflect(record.time_ns, reflect);
-                cpu.release(number, out);
+                cpu.note_kernel_outcome(record.time_ns, reflect);
+                cpu.release_pending_events(number, out);
                 return;
             }
             RecordKind::Hotplug { online } => {
@@ -86,14 +86,14 @@ impl Assembler {
                 if cpu.online == Some(online) {
                     return;
                 }
-                cpu.release(number, out);
+                cpu.release_pending_events(number, out);
                 *cpu = Cpu {
                     online: Some(online),
                     ..Cpu::default()
                 };
                 recording::EventKind::Hotplug { online }
             }
-            other => match independent_event(other) {
+            other => match event_of_independent_record(other) {
                 Some(kind) => kind,
                 None => return,
             },
@@ -103,11 +103,11 @@ impl Assembler {
             cpu: u32::from(number),
             kind,
         };
-        cpu.add(event, out);
+        cpu.add_complete_event(event, out);
     }
 
     /// Drops what is known of a CPU after lost records, and appends an event about the loss.
-    pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
+    pub fn drop_cpu_after_loss(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
         let known = self.cpus.entry(cpu).or_default();
         known.release(cpu, out);
         *known = Cpu {
@@ -122,19 +122,19 @@ impl Assembler {
     }
 
     /// Appends all events that wait for records which will never come.
-    pub fn finish(&mut self, out: &mut Vec<Event>) {
+    pub fn release_waiting_events(&mut self, out: &mut Vec<Event>) {
         let mut numbers: Vec<u16> = self.cpus.keys().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
             if let Some(cpu) = self.cpus.get_mut(&number) {
-                cpu.release(number, out);
+                cpu.release_pending_events(number, out);
             }
         }
     }
 }
 
 /// The event of a record that is complete by itself; `None` for records about idle periods, hotplug and names.
-fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
+fn event_of_independent_record(kind: RecordKind) -> Option<recording::EventKind> {
     Some(match kind {
         RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
         RecordKind::BlockComplete(block) => recording::EventKind::BlockComplete(block),
@@ -163,7 +163,7 @@ fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
 
 impl Cpu {
     /// Adds an event that is complete by itself, behind an unfinished idle period if there is one.
-    fn add(&mut self, event: Event, out: &mut Vec<Event>) {
+    fn add_complete_event(&mut self, event: Event, out: &mut Vec<Event>) {
         if self.exited.is_some() {
             self.held.push(event);
         } else {
@@ -172,42 +172,42 @@ impl Cpu {
     }
 
     /// Notes whether the CPU left the idle loop since its last idle period.
-    fn note_departure(&mut self, left: bool) {
+    fn note_if_left_idle_loop(&mut self, left: bool) {
         if left {
-            self.tracker.run_task();
+            self.tracker.note_task_ran();
         }
     }
 
     /// Notes a governor's choice of an idle state.
-    fn select(&mut self, time: u64, select: &Select) {
-        self.note_departure(select.left);
+    fn note_governor_choice(&mut self, time: u64, select: &Select) {
+        self.note_if_left_idle_loop(select.left);
         self.chosen = u8::try_from(select.state).unwrap_or(u8::MAX);
         let inputs = idle_inputs(select);
         self.tracker
-            .ask_governor(Nanoseconds(time), inputs, Some(select.stop_tick));
+            .note_governor_call(Nanoseconds(time), inputs, Some(select.stop_tick));
     }
 
     /// Ends the CPU's idle period, unless the recording began in the middle of it.
-    fn exit(&mut self, time: u64) {
-        if let Some(period) = self.tracker.exit(Nanoseconds(time)) {
+    fn end_idle_period(&mut self, time: u64) {
+        if let Some(period) = self.tracker.end_idle_period(Nanoseconds(time)) {
             self.exited = Some(Exit { time, period });
         }
     }
 
     /// Notes what the kernel told the governor about the ended idle period.
-    fn reflect(&mut self, time: u64, reflect: Reflect) {
+    fn note_kernel_outcome(&mut self, time: u64, reflect: Reflect) {
         if let Some(exit) = &mut self.exited {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
             exit.period.got_tick = reflect.got_tick;
             exit.period.poll_limit_hit = Some(reflect.poll_limit_hit);
-        } else if let Some(period) = self.tracker.refuse(self.chosen) {
+        } else if let Some(period) = self.tracker.end_refused_call(self.chosen) {
             // Work came before the CPU could enter the state that the governor chose.
             self.exited = Some(Exit { time, period });
         }
     }
 
     /// Appends the CPU's ended idle period, and the events that waited behind it.
-    fn release(&mut self, number: u16, out: &mut Vec<Event>) {
+    fn release_pending_events(&mut self, number: u16, out: &mut Vec<Event>) {
         if let Some(exit) = self.exited.take() {
             out.push(Event {
                 time: Nanoseconds(exit.time),
@@ -243,7 +243,7 @@ mod tests {
         let mut assembler = Assembler::new(reflects);
         let mut out = Vec::new();
         for &(time_ns, kind) in records {
-            assembler.push(
+            assembler.take_record(
                 &Record {
                     time_ns,
                     cpu: 0,
@@ -252,7 +252,7 @@ mod tests {
                 &mut out,
             );
         }
-        assembler.finish(&mut out);
+        assembler.release_waiting_events(&mut out);
         out
     }
 

@@ -5,7 +5,7 @@ use aya::programs::ProgramError;
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError as StartError, Meter, Overhead, cause, kernel_types, refusal};
+use wakepath_ebpf::{LoadError as StartError, Meter, Overhead, error_with_causes, read_kernel_btf, explain_load_failure};
 use wakepath_trace::recording::Recorded;
 use wakepath_units::causes::in_one_line;
 
@@ -72,25 +72,25 @@ impl LiveRecording {
     ///
     /// # Errors
     /// This build has no programs, or the machine refuses to run them.
-    pub fn start(buffer: u32) -> Result<Self, StartError> {
+    pub fn load_and_attach(buffer: u32) -> Result<Self, StartError> {
         if OBJECT.is_empty() {
             return Err(StartError::NoPrograms(OBJECT_MISSING));
         }
-        let btf = kernel_types()?;
+        let btf = read_kernel_btf()?;
         let cpus = nr_cpus()
             .map_err(|(path, error)| StartError::Unsupported(format!("{path}: {error}")))?;
-        let tick_function = tick_function();
+        let tick_function = tick_function_address();
         let mut ebpf = EbpfLoader::new()
             .override_global("tick_function", &tick_function, true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
             .map_max_entries("buffers", cpus as u32)
             .load(OBJECT)
-            .map_err(|error| not_loaded(&error))?;
-        let rings = make_rings(&mut ebpf, cpus as u32, buffer)
+            .map_err(|error| not_loaded_error(&error))?;
+        let rings = make_ring_buffers(&mut ebpf, cpus as u32, buffer)
             .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
-        let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
-        let meter = Meter::start(ebpf.programs());
+        let attached = hooks::attach_available(&mut ebpf, &btf).map_err(|error| not_attached_error(&error))?;
+        let meter = Meter::start_measuring(ebpf.programs());
         let begun_ns = now_ns();
         Ok(Self {
             attached,
@@ -110,58 +110,58 @@ impl LiveRecording {
     }
 
     /// Unusable hooks.
-    pub fn missing(&self) -> &[MissingHook] {
+    pub fn missing_hooks(&self) -> &[MissingHook] {
         &self.attached.missing
     }
 
     /// Recorded data.
-    pub fn recorded(&self) -> Recorded {
-        self.attached.recorded()
+    pub fn recorded_data(&self) -> Recorded {
+        self.attached.recorded_data()
     }
 
     /// Whether outcomes of idle states are recorded ([`crate::wire::RecordKind::Reflect`]).
-    pub fn sees_reflect(&self) -> bool {
-        self.attached.sees_reflect()
+    pub fn sees_idle_outcomes(&self) -> bool {
+        self.attached.sees_idle_outcomes()
     }
 
     /// The programs' cost so far; `None` where the kernel does not count it.
-    pub fn overhead(&self) -> Option<Overhead> {
-        self.meter.read()
+    pub fn overhead_so_far(&self) -> Option<Overhead> {
+        self.meter.read_overhead()
     }
 
     /// Takes the records until a moment ago. To be called at least twice a second, or buffers run full.
     ///
     /// # Errors
     /// A record is malformed.
-    pub fn take(&mut self) -> Result<RecordBatch, WireError> {
-        self.read_cpus()?;
+    pub fn take_batch(&mut self) -> Result<RecordBatch, WireError> {
+        self.take_records_of_all_cpus()?;
         let taken = self.taken_until_ns.iter().min().copied();
-        Ok(self.batch(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
+        Ok(self.make_batch_until(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
 
     /// Detaches the programs. Returns the remaining records, and the cost where the kernel counts it.
     ///
     /// # Errors
     /// A record is malformed.
-    pub fn stop(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
-        let overhead = self.meter.read();
+    pub fn detach_and_take_rest(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
+        let overhead = self.meter.read_overhead();
         // The programs detach one after the other, so the last records have gaps.
         let ended_ns = now_ns();
         self.attached.links.clear();
-        self.await_programs();
-        self.read_cpus()?;
-        self.queue.end();
-        Ok((self.batch(ended_ns), overhead))
+        self.wait_for_running_programs();
+        self.take_records_of_all_cpus()?;
+        self.queue.stop_waiting_for_nested();
+        Ok((self.make_batch_until(ended_ns), overhead))
     }
 
     /// Takes the records of all CPUs so far.
-    fn read_cpus(&mut self) -> Result<(), WireError> {
-        (0..self.rings.len()).try_for_each(|cpu| self.read_cpu(cpu))
+    fn take_records_of_all_cpus(&mut self) -> Result<(), WireError> {
+        (0..self.rings.len()).try_for_each(|cpu| self.take_records_of_cpu(cpu))
     }
 
-    fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
+    fn take_records_of_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
-        let state = (0..BUFFER_READS).find_map(|_| self.copy_records(cpu));
+        let state = (0..BUFFER_READS).find_map(|_| self.try_copy_records(cpu));
         // Deliveries are taken that were made before the buffer was read, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
             self.queue.take_delivered(cpu, &bytes)?;
@@ -178,37 +178,37 @@ impl LiveRecording {
     /// Reads a CPU's buffer while the CPU may change it; `None` while the CPU adds a record. The kernel copies a buffer word
     /// by word. So generation, length and records each take a copy of their own, and a last one tells whether the buffer
     /// is still the same.
-    fn copy_records(&self, cpu: usize) -> Option<BufferCopy> {
+    fn try_copy_records(&self, cpu: usize) -> Option<BufferCopy> {
         // The map of buffers exists as long as the programs.
         let map = self.ebpf.map("buffers")?;
         let buffers = Array::<_, CpuBufferWords>::try_from(map).ok()?;
-        let first = copy_buffer(&buffers, cpu)?;
+        let first = copy_cpu_buffer(&buffers, cpu)?;
         let generation = first.generation();
-        if !self.queue.is_new(cpu, &first) {
+        if !self.queue.has_new_records(cpu, &first) {
             return Some(BufferCopy::CpuBuffer(generation, Vec::new()));
         }
-        let second = copy_buffer(&buffers, cpu)?;
-        if second.is_busy() {
+        let second = copy_cpu_buffer(&buffers, cpu)?;
+        if second.is_being_written() {
             return None;
         }
-        let records = copy_buffer(&buffers, cpu)?.data(second.words());
-        Some(if copy_buffer(&buffers, cpu)?.generation() == generation {
+        let records = copy_cpu_buffer(&buffers, cpu)?.data(second.words());
+        Some(if copy_cpu_buffer(&buffers, cpu)?.generation() == generation {
             BufferCopy::CpuBuffer(generation, records)
         } else {
             BufferCopy::HandedOver
         })
     }
 
-    fn batch(&mut self, last_ns: u64) -> RecordBatch {
+    fn make_batch_until(&mut self, last_ns: u64) -> RecordBatch {
         RecordBatch {
-            records: self.queue.take_until(last_ns),
+            records: self.queue.take_records_until(last_ns),
             until_ns: last_ns,
-            lost: self.take_lost(),
+            lost: self.take_lost_counts(),
         }
     }
 
     /// Waits until no program runs any more: the kernel waits for them all when a map in a map is set.
-    fn await_programs(&mut self) {
+    fn wait_for_running_programs(&mut self) {
         let rings = self.ebpf.map_mut("rings").map(ArrayOfMaps::try_from);
         if let (Some(Ok(mut rings)), Some(ring)) = (rings, self.rings.first()) {
             // The ring buffer is in the map already. If setting it again fails, continuing is the best that can be
@@ -218,7 +218,7 @@ impl LiveRecording {
     }
 
     /// Takes the numbers of records lost since the last call, by CPU.
-    fn take_lost(&mut self) -> Vec<(u16, u64)> {
+    fn take_lost_counts(&mut self) -> Vec<(u16, u64)> {
         let counts = self
             .ebpf
             .map("lost")
@@ -239,7 +239,7 @@ impl LiveRecording {
 }
 
 /// Copies a CPU's buffer from the kernel.
-fn copy_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Option<CpuBuffer> {
+fn copy_cpu_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Option<CpuBuffer> {
     buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer)
 }
 
@@ -251,7 +251,7 @@ fn now_ns() -> u64 {
 
 /// The address of the function that the scheduler's tick runs: `tick_sched_timer` until 6.7, `tick_nohz_handler` since.
 /// 0 when the kernel does not tell.
-fn tick_function() -> u64 {
+fn tick_function_address() -> u64 {
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let address = symbols.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -264,7 +264,7 @@ fn tick_function() -> u64 {
 }
 
 /// Makes a ring buffer for each CPU and tells the programs.
-fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
+fn make_ring_buffers(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
     let size = bytes.clamp(LARGEST_PAGE, 1 << 30).next_power_of_two();
     let Some(map) = ebpf.map_mut("rings") else {
         return Ok(Vec::new());
@@ -281,10 +281,10 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapD
     Ok(made)
 }
 
-fn not_loaded(error: &EbpfError) -> StartError {
-    refusal(SUBJECT, in_one_line(error))
+fn not_loaded_error(error: &EbpfError) -> StartError {
+    explain_load_failure(SUBJECT, in_one_line(error))
 }
 
-fn not_attached(error: &ProgramError) -> StartError {
-    refusal(SUBJECT, cause(error))
+fn not_attached_error(error: &ProgramError) -> StartError {
+    explain_load_failure(SUBJECT, error_with_causes(error))
 }

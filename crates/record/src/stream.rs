@@ -24,11 +24,11 @@ pub struct EventStream {
 impl EventStream {
     /// Begins to hand out the events of attached programs.
     pub fn start(recording: LiveRecording, system: &System) -> Self {
-        let mut metadata = facts::metadata(system);
-        metadata.recorded = recording.recorded();
+        let mut metadata = facts::read_metadata(system);
+        metadata.recorded = recording.recorded_data();
         Self {
-            assembler: Assembler::new(recording.sees_reflect()),
-            without_states: facts::cpus_without_states(system, &metadata.idle_states),
+            assembler: Assembler::new(recording.sees_idle_outcomes()),
+            without_states: facts::find_cpus_without_states(system, &metadata.idle_states),
             metadata,
             recording,
             events: Vec::new(),
@@ -41,13 +41,13 @@ impl EventStream {
     }
 
     /// The eBPF programs' cost so far; `None` where the kernel does not count it.
-    pub fn overhead(&self) -> Option<Overhead> {
-        self.recording.overhead()
+    pub fn overhead_so_far(&self) -> Option<Overhead> {
+        self.recording.overhead_so_far()
     }
 
     /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
     /// `used`.
-    pub fn forget_names(&mut self, used: &HashSet<u32>) {
+    pub fn forget_unused_task_names(&mut self, used: &HashSet<u32>) {
         if self.metadata.tasks.len() >= MAX_NAMES / 2 {
             self.metadata.tasks.retain(|task, _| used.contains(task));
         }
@@ -57,16 +57,16 @@ impl EventStream {
     ///
     /// # Errors
     /// The programs wrote something else than this library reads; a fault of wakepath's.
-    pub fn take(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
-        let batch = self.recording.take()?;
+    pub fn visit_new_events(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
+        let batch = self.recording.take_batch()?;
         for record in &batch.records {
-            name_task(&mut self.metadata, record);
-            self.assembler.push(record, &mut self.events);
+            keep_task_name(&mut self.metadata, record);
+            self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
             self.metadata.lost_events += count;
             self.assembler
-                .lost(*cpu, batch.until_ns, *count, &mut self.events);
+                .drop_cpu_after_loss(*cpu, batch.until_ns, *count, &mut self.events);
         }
         let without_states = &self.without_states;
         self.events.retain(|event| {
@@ -79,9 +79,9 @@ impl EventStream {
 }
 
 /// Keeps the name of a task in the metadata, if the record has one.
-pub(crate) fn name_task(metadata: &mut Metadata, record: &Record) {
+pub(crate) fn keep_task_name(metadata: &mut Metadata, record: &Record) {
     if let RecordKind::TaskName { task, name } = record.kind {
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        metadata.name_task(task, &String::from_utf8_lossy(text));
+        metadata.keep_task_name(task, &String::from_utf8_lossy(text));
     }
 }

@@ -154,9 +154,9 @@ impl<'a> Delivered<'a> {
     ///
     /// # Errors
     /// The delivery is too short for a header.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+    pub fn split_header(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut fields = Fields(bytes);
-        match fields.u64() {
+        match fields.take_u64() {
             Some(NESTED) => Ok(Self::Nested(fields.0)),
             Some(generation) => Ok(Self::CpuBuffer(generation, fields.0)),
             None => Err(WireError::Length {
@@ -188,18 +188,18 @@ impl CpuBuffer {
     }
 
     /// The first of the two 32-bit fields in a word of the buffer.
-    fn first_half(&self, word: usize) -> u32 {
-        Fields(&self.0[word].to_ne_bytes()).u32().unwrap_or(0)
+    fn first_u32_of_word(&self, word: usize) -> u32 {
+        Fields(&self.0[word].to_ne_bytes()).take_u32().unwrap_or(0)
     }
 
     /// Number of the buffer's words in use.
-    pub fn words(&self) -> usize {
-        (self.first_half(0) as usize).min(PILE_WORDS)
+    pub fn words_in_use(&self) -> usize {
+        (self.first_u32_of_word(0) as usize).min(PILE_WORDS)
     }
 
     /// Whether the CPU is just adding a record.
-    pub fn is_busy(&self) -> bool {
-        self.first_half(1) != 0
+    pub fn is_being_written(&self) -> bool {
+        self.first_u32_of_word(1) != 0
     }
 
     /// Generation of the buffer: the number of earlier buffers on the CPU.
@@ -208,7 +208,7 @@ impl CpuBuffer {
     }
 
     /// The first `words` words of records, as bytes.
-    pub fn data(&self, words: usize) -> Vec<u8> {
+    pub fn data_bytes(&self, words: usize) -> Vec<u8> {
         let data = &self.0[PILE_HEAD..];
         let taken = data.iter().take(words);
         taken.flat_map(|word| word.to_ne_bytes()).collect()
@@ -219,12 +219,12 @@ impl CpuBuffer {
 ///
 /// # Errors
 /// A record has an impossible length or kind.
-pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError>> {
+pub fn decode_records(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
         }
-        let record = decode_first(bytes);
+        let record = decode_first_record(bytes);
         // After a malformed record, the next one's start is unknown.
         bytes = record.as_ref().map_or(&[], |(_, rest)| *rest);
         Some(record.map(|(record, _)| record))
@@ -232,9 +232,9 @@ pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError
 }
 
 /// Decodes the first record; also returns the remaining bytes.
-fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
+fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let mut fields = Fields(bytes);
-    let header = (fields.u64(), fields.u16(), fields.u16(), fields.u32());
+    let header = (fields.take_u64(), fields.take_u16(), fields.take_u16(), fields.take_u32());
     let (Some(time_ns), Some(number), Some(cpu), Some(word)) = header else {
         return Err(WireError::Length {
             kind: 0,
@@ -243,34 +243,34 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         });
     };
     let (kind, expected) = match number {
-        1 => (Some(idle_enter(word)), HEADER),
+        1 => (Some(decode_idle_enter(word)), HEADER),
         2 => (Some(RecordKind::IdleExit), HEADER),
-        3 => (fields.select(word).map(RecordKind::Select), HEADER + 32),
-        4 => (fields.reflect(word).map(RecordKind::Reflect), HEADER + 16),
-        5 => (fields.block(word).map(RecordKind::BlockIssue), HEADER + 16),
+        3 => (fields.take_select(word).map(RecordKind::Select), HEADER + 32),
+        4 => (fields.take_reflect(word).map(RecordKind::Reflect), HEADER + 16),
+        5 => (fields.take_block(word).map(RecordKind::BlockIssue), HEADER + 16),
         6 => (
-            fields.block(word).map(RecordKind::BlockComplete),
+            fields.take_block(word).map(RecordKind::BlockComplete),
             HEADER + 16,
         ),
-        7 => (Some(wake(word)), HEADER),
+        7 => (Some(decode_wake_up(word)), HEADER),
         8 => (Some(RecordKind::Frequency { khz: word }), HEADER),
         9 => (Some(RecordKind::Hrtimer { tick: word != 0 }), HEADER),
         10 => (Some(RecordKind::Timer), HEADER),
         11 => (Some(RecordKind::Hotplug { online: word != 0 }), HEADER),
-        12 => (fields.queued(word).map(RecordKind::Queueing), HEADER + 24),
+        12 => (fields.take_queued_step(word).map(RecordKind::Queueing), HEADER + 24),
         13..=15 => (
-            fields.request_step(number, word).map(RecordKind::Queueing),
+            fields.take_request_step(number, word).map(RecordKind::Queueing),
             HEADER + 16,
         ),
         16 | 17 => (
-            fields.remap(number, word).map(RecordKind::Queueing),
+            fields.take_split_or_remap(number, word).map(RecordKind::Queueing),
             HEADER + 32,
         ),
-        18..=23 => (Some(interrupt(number, word)), HEADER),
-        24 => (Some(task_step(word, TaskStep::Waking)), HEADER),
-        25 => (fields.woken(word), HEADER + 8),
-        26 => (Some(task_step(word, TaskStep::Running)), HEADER),
-        27 => (fields.task_name(word), HEADER + 16),
+        18..=23 => (Some(decode_interrupt(number, word)), HEADER),
+        24 => (Some(task_step_record(word, TaskStep::Waking)), HEADER),
+        25 => (fields.take_woken_step(word), HEADER + 8),
+        26 => (Some(task_step_record(word, TaskStep::Running)), HEADER),
+        27 => (fields.take_task_name(word), HEADER + 16),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -286,21 +286,21 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
 /// A flag in the highest bit of a word, such as `WP_LEFT` and `WP_IOWAIT`.
 const FLAG: u32 = 1 << 31;
 
-fn idle_enter(word: u32) -> RecordKind {
+fn decode_idle_enter(word: u32) -> RecordKind {
     RecordKind::IdleEnter {
         state: word & !FLAG,
         left: word & FLAG != 0,
     }
 }
 
-fn wake(word: u32) -> RecordKind {
+fn decode_wake_up(word: u32) -> RecordKind {
     RecordKind::Wake {
         target: word & !FLAG,
         iowait: word & FLAG != 0,
     }
 }
 
-const fn interrupt(number: u16, word: u32) -> RecordKind {
+const fn decode_interrupt(number: u16, word: u32) -> RecordKind {
     RecordKind::Interrupt(match number {
         18 => Interrupt::Device { irq: word },
         19 => Interrupt::BlockSoftirq,
@@ -311,7 +311,7 @@ const fn interrupt(number: u16, word: u32) -> RecordKind {
     })
 }
 
-const fn task_step(task: u32, step: TaskStep) -> RecordKind {
+const fn task_step_record(task: u32, step: TaskStep) -> RecordKind {
     RecordKind::Task { task, step }
 }
 
@@ -323,31 +323,31 @@ const fn has_bit(flags: u32, bit: u32) -> bool {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    fn take_bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*first)
     }
 
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_ne_bytes)
+    fn take_u16(&mut self) -> Option<u16> {
+        self.take_bytes().map(u16::from_ne_bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
+    fn take_u32(&mut self) -> Option<u32> {
+        self.take_bytes().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
+    fn take_u64(&mut self) -> Option<u64> {
+        self.take_bytes().map(u64::from_ne_bytes)
     }
 
-    fn i64(&mut self) -> Option<i64> {
-        self.take().map(i64::from_ne_bytes)
+    fn take_i64(&mut self) -> Option<i64> {
+        self.take_bytes().map(i64::from_ne_bytes)
     }
 
-    fn select(&mut self, state: u32) -> Option<Select> {
-        let (sleep, delta, latency) = (self.i64()?, self.i64()?, self.i64()?);
-        let (iowaiters, flags) = (self.u32()?, self.u32()?);
+    fn take_select(&mut self, state: u32) -> Option<Select> {
+        let (sleep, delta, latency) = (self.take_i64()?, self.take_i64()?, self.take_i64()?);
+        let (iowaiters, flags) = (self.take_u32()?, self.take_u32()?);
         Some(Select {
             state,
             stop_tick: has_bit(flags, 5),
@@ -360,8 +360,8 @@ impl Fields<'_> {
         })
     }
 
-    fn reflect(&mut self, state: u32) -> Option<Reflect> {
-        let (residency_ns, flags, _unused) = (self.u64()?, self.u32()?, self.u32()?);
+    fn take_reflect(&mut self, state: u32) -> Option<Reflect> {
+        let (residency_ns, flags, _unused) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         Some(Reflect {
             // A negative state is an error code of the driver's.
             state: (state.cast_signed() >= 0).then_some(state),
@@ -371,12 +371,12 @@ impl Fields<'_> {
         })
     }
 
-    fn block(&mut self, device: u32) -> Option<Block> {
-        Some(self.block_and_flags(device)?.0)
+    fn take_block(&mut self, device: u32) -> Option<Block> {
+        Some(self.take_block_and_flags(device)?.0)
     }
 
-    fn block_and_flags(&mut self, device: u32) -> Option<(Block, u32)> {
-        let (sector, bytes, flags) = (self.u64()?, self.u32()?, self.u32()?);
+    fn take_block_and_flags(&mut self, device: u32) -> Option<(Block, u32)> {
+        let (sector, bytes, flags) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         let block = Block {
             device,
             sector,
@@ -386,9 +386,9 @@ impl Fields<'_> {
         Some((block, flags))
     }
 
-    fn queued(&mut self, device: u32) -> Option<QueueStep> {
-        let (block, flags) = self.block_and_flags(device)?;
-        let (task, _unused) = (self.u32()?, self.u32()?);
+    fn take_queued_step(&mut self, device: u32) -> Option<QueueStep> {
+        let (block, flags) = self.take_block_and_flags(device)?;
+        let (task, _unused) = (self.take_u32()?, self.take_u32()?);
         Some(QueueStep::Queued {
             block,
             task: Some(task),
@@ -396,8 +396,8 @@ impl Fields<'_> {
         })
     }
 
-    fn request_step(&mut self, number: u16, device: u32) -> Option<QueueStep> {
-        let block = self.block(device)?;
+    fn take_request_step(&mut self, number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.take_block(device)?;
         Some(match number {
             13 => QueueStep::Tagged(block),
             14 => QueueStep::Inserted(block),
@@ -405,9 +405,9 @@ impl Fields<'_> {
         })
     }
 
-    fn remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
-        let block = self.block(device)?;
-        let (from_sector, from_device, _unused) = (self.u64()?, self.u32()?, self.u32()?);
+    fn take_split_or_remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.take_block(device)?;
+        let (from_sector, from_device, _unused) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         Some(match number {
             16 => QueueStep::Split {
                 block,
@@ -421,13 +421,13 @@ impl Fields<'_> {
         })
     }
 
-    fn woken(&mut self, task: u32) -> Option<RecordKind> {
-        let (target, _unused) = (self.u32()?, self.u32()?);
-        Some(task_step(task, TaskStep::Woken { target }))
+    fn take_woken_step(&mut self, task: u32) -> Option<RecordKind> {
+        let (target, _unused) = (self.take_u32()?, self.take_u32()?);
+        Some(task_step_record(task, TaskStep::Woken { target }))
     }
 
-    fn task_name(&mut self, task: u32) -> Option<RecordKind> {
-        let name = self.take()?;
+    fn take_task_name(&mut self, task: u32) -> Option<RecordKind> {
+        let name = self.take_bytes()?;
         Some(RecordKind::TaskName { task, name })
     }
 }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     fn kind_of(bytes: &[u8]) -> RecordKind {
-        let records: Vec<Record> = decode(bytes).map(Result::unwrap).collect();
+        let records: Vec<Record> = decode_records(bytes).map(Result::unwrap).collect();
         let [record] = records[..] else {
             panic!("{} records", records.len())
         };
@@ -470,7 +470,7 @@ mod tests {
                 iowait: true
             }
         );
-        let unknown: Vec<_> = decode(&header(99, 0)).collect();
+        let unknown: Vec<_> = decode_records(&header(99, 0)).collect();
         assert_eq!(unknown, [Err(WireError::Kind(99))]);
     }
 
@@ -480,7 +480,7 @@ mod tests {
         bytes.extend(header(5, 6));
         bytes.extend([0; 16]);
         bytes.extend(header(8, 9));
-        let kinds: Vec<_> = decode(&bytes).map(|record| record.unwrap().kind).collect();
+        let kinds: Vec<_> = decode_records(&bytes).map(|record| record.unwrap().kind).collect();
         let block = Block {
             device: 6,
             sector: 0,
@@ -496,11 +496,11 @@ mod tests {
                 frequency
             ]
         );
-        assert_eq!(decode(&[]).count(), 0);
+        assert_eq!(decode_records(&[]).count(), 0);
 
         // However short the last record, only that record is an error.
         for cut in [1, 8, 15] {
-            let seen: Vec<_> = decode(&bytes[..bytes.len() - cut]).collect();
+            let seen: Vec<_> = decode_records(&bytes[..bytes.len() - cut]).collect();
             assert_eq!(seen.len(), 3);
             assert!(seen[1].is_ok());
             let length = 16 - cut;
@@ -519,23 +519,23 @@ mod tests {
         let mut bytes = 7_u64.to_ne_bytes().to_vec();
         bytes.extend(header(2, 0));
         assert_eq!(
-            Delivered::new(&bytes),
+            Delivered::split_header(&bytes),
             Ok(Delivered::CpuBuffer(7, &bytes[8..]))
         );
         bytes[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
-        assert_eq!(Delivered::new(&bytes), Ok(Delivered::Nested(&bytes[8..])));
-        assert!(Delivered::new(&bytes[..7]).is_err());
+        assert_eq!(Delivered::split_header(&bytes), Ok(Delivered::Nested(&bytes[8..])));
+        assert!(Delivered::split_header(&bytes[..7]).is_err());
     }
 
     #[test]
     fn what_a_buffer_has_is_told_by_its_head() {
         for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
             let mut buffer = CpuBuffer::with_words(7, words);
-            assert_eq!((buffer.words(), buffer.generation()), (there, 7));
-            assert_eq!(buffer.data(there).len(), there * 8);
-            assert!(!buffer.is_busy());
+            assert_eq!((buffer.words_in_use(), buffer.generation()), (there, 7));
+            assert_eq!(buffer.data_bytes(there).len(), there * 8);
+            assert!(!buffer.is_being_written());
             buffer.0[1] = u64::MAX;
-            assert!(buffer.is_busy());
+            assert!(buffer.is_being_written());
         }
     }
 
@@ -558,7 +558,7 @@ mod tests {
             left: false,
         };
         assert_eq!(kind_of(&bytes), RecordKind::Select(expected));
-        assert!(decode(&bytes[..47]).all(|record| record.is_err()));
+        assert!(decode_records(&bytes[..47]).all(|record| record.is_err()));
     }
 
     #[test]
@@ -578,7 +578,7 @@ mod tests {
             background: true,
         };
         assert_eq!(kind_of(&bytes), RecordKind::Queueing(step));
-        assert!(decode(&bytes[..39]).all(|record| record.is_err()));
+        assert!(decode_records(&bytes[..39]).all(|record| record.is_err()));
 
         let irq = RecordKind::Interrupt(Interrupt::Device { irq: 36 });
         assert_eq!(kind_of(&header(18, 36)), irq);
@@ -586,7 +586,7 @@ mod tests {
         assert_eq!(kind_of(&header(23, 1)), spared);
         let mut bytes = header(25, 812);
         bytes.extend([3_u32, 0].map(u32::to_ne_bytes).concat());
-        let woken = task_step(812, TaskStep::Woken { target: 3 });
+        let woken = task_step_record(812, TaskStep::Woken { target: 3 });
         assert_eq!(kind_of(&bytes), woken);
     }
 
@@ -605,7 +605,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
-            let records = decode(&bytes).count();
+            let records = decode_records(&bytes).count();
             prop_assert!(records <= bytes.len().div_ceil(HEADER));
         }
     }

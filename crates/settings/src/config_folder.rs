@@ -17,20 +17,20 @@ pub(crate) const CONFIG_FOLDER: &str = "etc/wakepath";
 ///
 /// # Errors
 /// The system's; it is a link, or no folder.
-pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn open_config_folder(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = if root.is_live() {
-        let path = root.path(CONFIG_FOLDER);
+        let path = root.absolute_path(CONFIG_FOLDER);
         if make {
             std::fs::create_dir_all(&path)?;
         }
         openat(CWD, path, flags, Mode::empty()).map_err(io::Error::from)
     } else {
-        let tree = Tree::open(&root.path(""), Links::Refused)?;
+        let tree = Tree::open_folder(&root.absolute_path(""), Links::Refused)?;
         if make {
-            tree.make_folder(Path::new(CONFIG_FOLDER))?;
+            tree.make_folder_with_parents(Path::new(CONFIG_FOLDER))?;
         }
-        tree.open_any(Path::new(CONFIG_FOLDER), flags)
+        tree.open_file_or_folder(Path::new(CONFIG_FOLDER), flags)
     };
     match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -42,12 +42,12 @@ pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn remove(root: &Root, name: &str) -> io::Result<bool> {
-    let folder = match open(root, false) {
+pub(crate) fn remove_config_file(root: &Root, name: &str) -> io::Result<bool> {
+    let folder = match open_config_folder(root, false) {
         Ok(None) => return Ok(false),
         Ok(Some(folder)) => folder,
         Err(error) => {
-            let path = root.path(&format!("{CONFIG_FOLDER}/{name}"));
+            let path = root.absolute_path(&format!("{CONFIG_FOLDER}/{name}"));
             let is_missing = root.is_live()
                 && path
                     .symlink_metadata()

@@ -108,10 +108,10 @@ pub struct DrivesConfig {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DriveConfig {
     /// Pattern for the drive's model, with `*` and `?`.
-    #[serde(default = "anything")]
+    #[serde(default = "pattern_for_anything")]
     pub model: String,
     /// Pattern for the drive's serial number, with `*` and `?`.
-    #[serde(default = "anything")]
+    #[serde(default = "pattern_for_anything")]
     pub serial: String,
     /// Policy for the drive's APST table on mains power.
     pub ac: ApstPolicy,
@@ -157,7 +157,7 @@ pub struct ApstPolicy(pub PolicySet);
 impl Default for Config {
     fn default() -> Self {
         Self {
-            policy: CpuPolicy(cpu_policy("psd").map_or_else(|_| PolicySet::default(), Into::into)),
+            policy: CpuPolicy(parse_daemon_policy("psd").map_or_else(|_| PolicySet::default(), Into::into)),
             kernel_module: true,
             boost: BoostConfig::default(),
             drives: DrivesConfig::default(),
@@ -188,8 +188,8 @@ impl Config {
     ///
     /// # Errors
     /// The file cannot be read, or as [`Config::parse`].
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = crate::trusted_file::read(path, MAX_BYTES).map_err(|error| match error {
+    pub fn read_file(path: &Path) -> Result<Self, ConfigError> {
+        let text = crate::trusted_file::read_trusted(path, MAX_BYTES).map_err(|error| match error {
             TrustedFileError::Read(source) => ConfigError::Read {
                 path: path.to_owned(),
                 source,
@@ -219,12 +219,12 @@ impl Config {
     }
 }
 
-fn anything() -> String {
+fn pattern_for_anything() -> String {
     "*".to_owned()
 }
 
 /// Deserializes a value by parsing its text.
-fn from_text<'de, D: Deserializer<'de>, T>(
+fn deserialize_by_parsing<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
@@ -236,9 +236,9 @@ fn from_text<'de, D: Deserializer<'de>, T>(
 ///
 /// # Errors
 /// The daemon cannot give such leases; the message says why.
-pub fn lease_config(leases: &PolicySpec) -> Result<String, String> {
+pub fn lease_config_text(leases: &PolicySpec) -> Result<String, String> {
     let text = leases.to_string();
-    cpu_policy(&text)?;
+    parse_daemon_policy(&text)?;
     let quoted = toml::Value::String(text);
     Ok(format!("policy = [{quoted}]\n\n[boost]\nmode = \"off\"\n"))
 }
@@ -250,7 +250,7 @@ impl CpuPolicy {
     }
 
     /// The leases that the daemon gives to CPUs; `None`: no leases.
-    pub fn leases(&self) -> Option<&PsdSettings> {
+    pub fn leases_by_daemon(&self) -> Option<&PsdSettings> {
         self.0.psd().filter(|psd| psd.timeout_ms > 0)
     }
 }
@@ -260,7 +260,7 @@ struct CpuPolicySpec(PolicySpec);
 
 impl<'de> Deserialize<'de> for CpuPolicySpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, |text| cpu_policy(text).map(Self))
+        deserialize_by_parsing(deserializer, |text| parse_daemon_policy(text).map(Self))
     }
 }
 
@@ -273,7 +273,7 @@ impl<'de> Deserialize<'de> for CpuPolicy {
     }
 }
 
-fn cpu_policy(text: &str) -> Result<PolicySpec, String> {
+fn parse_daemon_policy(text: &str) -> Result<PolicySpec, String> {
     let spec: PolicySpec = text.parse().map_err(|e| format!("{e}"))?;
     let psd = match spec.kind() {
         Kind::Psd => spec.psd().map_err(|e| e.to_string())?,
@@ -306,7 +306,7 @@ impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const LEAST: Duration = Duration::from_secs(1);
         const MOST: Duration = Duration::from_secs(86_400);
-        from_text(deserializer, |text| {
+        deserialize_by_parsing(deserializer, |text| {
             let time = quantity::time(text).map(Nanoseconds::as_duration);
             let within = time.filter(|time| (LEAST..=MOST).contains(time));
             within.map(Self).ok_or_else(|| {
@@ -318,7 +318,7 @@ impl<'de> Deserialize<'de> for Interval {
 
 impl<'de> Deserialize<'de> for ApstPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, |text| {
+        deserialize_by_parsing(deserializer, |text| {
             let spec: PolicySpec = text.parse().map_err(|e| format!("`{text}`: {e}"))?;
             spec.apst().map_err(|e| format!("`{text}`: {e}"))?;
             Ok(Self(spec.into()))
@@ -354,7 +354,7 @@ mod tests {
 
     fn leases(policy: &str) -> Option<PsdSettings> {
         let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
-        config.policy.leases().cloned()
+        config.policy.leases_by_daemon().cloned()
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
         use wakepath_policies::psd::LeaseCeiling;
 
         let default = Config::default();
-        assert_eq!(leases("'psd'").as_ref(), default.policy.leases());
+        assert_eq!(leases("'psd'").as_ref(), default.policy.leases_by_daemon());
         let psd = leases("'psd[timeout=5ms]'").unwrap();
         assert_eq!(
             (psd.timeout_ms, psd.start_after, psd.rule, psd.ceiling),

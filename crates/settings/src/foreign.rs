@@ -2,11 +2,11 @@
 //! values stay.
 
 use wakepath_system::journal::{ChangeReason, Entry, Journal};
-use wakepath_system::setting::{Access, same};
+use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
 use crate::SettingsError;
-use crate::write::results_from_write;
+use crate::write::may_result_from_write;
 
 /// The values that a process of wakepath has written to one setting.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct ForeignValue {
 }
 
 /// The values that dead processes may have written to reserved settings, by the journal.
-pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
+pub(crate) fn values_by_dead_processes(journal: &Journal) -> Vec<OwnValues> {
     let layers = journal.layers.iter();
     layers
         .filter(|layer| layer.reason == ChangeReason::Reserved)
@@ -52,12 +52,12 @@ pub(crate) fn read_foreign(
     entry: &Entry,
     own: &[OwnValues],
 ) -> Result<Option<ForeignValue>, SettingsError> {
-    let found = system.read(&entry.key)?;
+    let found = system.read_setting(&entry.key)?;
     let own = own.iter().find(|own| own.key == entry.key);
     let values = own.map_or(std::slice::from_ref(&entry.old), |own| &own.values);
     let is_ours = values
         .iter()
-        .any(|value| results_from_write(system, &entry.key, value, &found));
+        .any(|value| may_result_from_write(system, &entry.key, value, &found));
     let expected = values.first().unwrap_or(&entry.old);
     Ok((!is_ours).then(|| ForeignValue {
         expected: expected.clone(),
@@ -66,15 +66,15 @@ pub(crate) fn read_foreign(
 }
 
 /// Reads the foreign value of a reserved setting; `None` if the setting is to be put back.
-pub(crate) fn foreign_value(system: &System, entry: &Entry, own: &[OwnValues]) -> Option<String> {
+pub(crate) fn foreign_value_to_keep(system: &System, entry: &Entry, own: &[OwnValues]) -> Option<String> {
     // A setting that cannot be read is put back anyway.
     let found = read_foreign(system, entry, own).ok()??.found;
     // An entry without a new value is of a setting that the kernel has changed along with another.
-    (entry.new.is_some() && !same(entry.key.setting, &entry.old, &found)).then_some(found)
+    (entry.new.is_some() && !have_same_meaning(entry.key.setting, &entry.old, &found)).then_some(found)
 }
 
 /// The note that a setting keeps its foreign value.
-pub(crate) fn foreign_note(entry: &Entry, found: &str) -> String {
+pub(crate) fn note_about_foreign_value(entry: &Entry, found: &str) -> String {
     let state = match entry.key.setting.mechanism {
         Access::NvmeFeature(_) => "has another table".to_owned(),
         Access::Text | Access::Held => format!("is '{found}'"),

@@ -50,11 +50,11 @@ impl FormLines {
         line: impl Fn(NewValue<'_>) -> Result<String, &'static str>,
     ) {
         for new in new_values {
-            self.add(*new, line(*new));
+            self.add_or_leave_out(*new, line(*new));
         }
     }
 
-    fn add(&mut self, new: NewValue<'_>, line: Result<String, &str>) {
+    fn add_or_leave_out(&mut self, new: NewValue<'_>, line: Result<String, &str>) {
         match line {
             // An option of TLP is for all CPUs, so that equal lines are written once.
             Ok(line) if self.lines.contains(&line) => {}
@@ -101,7 +101,7 @@ pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormT
         ToolForm::Udev => lines.add_each(&new_values, |new| udev_rule(system, new)),
         ToolForm::Tmpfiles => lines.add_each(&new_values, tmpfiles_line),
     }
-    lines.into_text(head(form))
+    lines.into_text(usage_comment(form))
 }
 
 /// Writes persistent settings as an Ansible playbook.
@@ -112,8 +112,8 @@ pub fn write_playbook(
     system: &System,
     settings: &PersistentSettings,
 ) -> Result<String, SettingsError> {
-    settings.plan(system)?;
-    let file = settings.to_text();
+    settings.plan_for_present_supply(system)?;
+    let file = settings.to_commented_text();
     let lines: Vec<String> = file
         .lines()
         .map(|line| format!("          {line}\n"))
@@ -146,7 +146,7 @@ const PLAYBOOK: &str = "\
       ansible.builtin.command: wakepath apply --at-boot
 ";
 
-const fn head(form: ToolForm) -> &'static str {
+const fn usage_comment(form: ToolForm) -> &'static str {
     match form {
         ToolForm::Tuned => {
             "\
@@ -171,7 +171,7 @@ summary=Settings by wakepath
 }
 
 /// Refuses a setting that is no text file, for tools that only write files.
-fn file_only(new: NewValue<'_>) -> Result<(), &'static str> {
+fn check_is_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
     match new.key.setting.mechanism {
         Access::Text => Ok(()),
         Access::Held => Err("lasts only as long as a process holds it"),
@@ -180,20 +180,20 @@ fn file_only(new: NewValue<'_>) -> Result<(), &'static str> {
 }
 
 fn tuned_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    file_only(new)?;
-    Ok(format!("/{}={}", new.key.path(), new.value))
+    check_is_text_file(new)?;
+    Ok(format!("/{}={}", new.key.relative_path(), new.value))
 }
 
 fn tmpfiles_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    file_only(new)?;
+    check_is_text_file(new)?;
     let argument = new.value.replace('\\', "\\\\").replace('%', "%%");
-    Ok(format!("w /{} - - - - {argument}", new.key.path()))
+    Ok(format!("w /{} - - - - {argument}", new.key.relative_path()))
 }
 
 /// The udev rule for the device that a setting belongs to.
 fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str> {
-    file_only(new)?;
-    let path = new.key.path();
+    check_is_text_file(new)?;
+    let path = new.key.relative_path();
     let (device, attribute) = match &new.key.at {
         At::System => return Err("belongs to no device that udev has events for"),
         At::Cpu(cpu) | At::IdleState { cpu, .. } => {
@@ -208,7 +208,7 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
         }
         At::Drive(name) => {
             let folder = format!("sys/class/nvme/{name}/");
-            let serial = system.root().optional(&format!("{folder}serial"));
+            let serial = system.root().read_text_if_readable(&format!("{folder}serial"));
             let serial = serial
                 .filter(|serial| is_udev_literal(serial))
                 .ok_or("the drive has no serial number to know it by")?;
@@ -274,7 +274,7 @@ fn add_tlp_lines(system: &System, new_values: &[NewValue<'_>], lines: &mut FormL
             lines.leave_out(*new, "TLP takes preferences by name only");
         } else {
             for supply in ["AC", "BAT"] {
-                lines.add(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
+                lines.add_or_leave_out(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
             }
         }
     }

@@ -109,13 +109,13 @@ impl fmt::Display for RivalTool {
 /// Finds power tools that overwrite settings of a plan, by processes and by units of systemd below the root.
 pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> {
     let root = system.root();
-    let processes = process_names(root);
-    let active = root.names(ACTIVE_UNITS);
-    let enabled = enabled_units(root);
+    let processes = list_processes(root);
+    let active = root.list_names(ACTIVE_UNITS);
+    let enabled = list_enabled_units(root);
     let evidence_for = |tool: &PowerTool| {
         let unit = format!("{}.service", tool.unit);
         if let Some(name) = tool.process
-            && let Some((id, _)) = processes.iter().find(|(_, comm)| comm == cut_name(name))
+            && let Some((id, _)) = processes.iter().find(|(_, comm)| comm == truncate_process_name(name))
         {
             return Some(ToolEvidence::Process(*id));
         }
@@ -144,23 +144,23 @@ pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> 
 }
 
 /// Cuts the name of a process as the kernel does.
-fn cut_name(name: &str) -> &str {
+fn truncate_process_name(name: &str) -> &str {
     name.get(..COMM_CHARS).unwrap_or(name)
 }
 
 /// Numbers and names of all processes below the root.
-fn process_names(root: &Root) -> Vec<(usize, String)> {
-    let ids = root.numbered("proc", "").into_iter();
-    ids.filter_map(|id| Some((id, root.optional(&format!("proc/{id}/comm"))?)))
+fn list_processes(root: &Root) -> Vec<(usize, String)> {
+    let ids = root.list_entry_numbers("proc", "").into_iter();
+    ids.filter_map(|id| Some((id, root.read_text_if_readable(&format!("proc/{id}/comm"))?)))
         .collect()
 }
 
 /// Names of the units that some target of systemd wants at boot.
-fn enabled_units(root: &Root) -> Vec<String> {
-    let folders = root.names(ENABLED_UNITS).into_iter();
+fn list_enabled_units(root: &Root) -> Vec<String> {
+    let folders = root.list_names(ENABLED_UNITS).into_iter();
     folders
         .filter(|name| name.strip_suffix(".wants").is_some())
-        .flat_map(|name| root.names(&format!("{ENABLED_UNITS}/{name}")))
+        .flat_map(|name| root.list_names(&format!("{ENABLED_UNITS}/{name}")))
         .collect()
 }
 
@@ -173,7 +173,7 @@ mod tests {
     fn tools_write_settings_that_exist() {
         for tool in TOOLS {
             for name in tool.writes {
-                assert!(setting::find(name).is_some(), "{}: {name}", tool.title);
+                assert!(setting::find_setting(name).is_some(), "{}: {name}", tool.title);
             }
         }
     }

@@ -33,7 +33,7 @@ impl Change {
         let setting = self.key.setting;
         self.new
             .as_deref()
-            .is_some_and(|new| !setting::same(setting, &self.old, new))
+            .is_some_and(|new| !setting::have_same_meaning(setting, &self.old, new))
     }
 }
 
@@ -51,16 +51,16 @@ impl SettingsPlan {
     ///
     /// # Errors
     /// A value is impossible, or a setting cannot be read.
-    pub fn new(system: &System, wanted: WantedSetting) -> Result<Self, SettingsError> {
+    pub fn from_wanted(system: &System, wanted: WantedSetting) -> Result<Self, SettingsError> {
         let mut changes: Vec<Change> = Vec::new();
         for (key, new) in wanted.values {
-            system.check(&key, &new)?;
+            system.check_setting_value(&key, &new)?;
             if let Some(change) = changes.iter_mut().find(|c| c.key == key) {
                 change.new = Some(new);
                 continue;
             }
             changes.push(Change {
-                old: system.read(&key)?,
+                old: system.read_setting(&key)?,
                 new: Some(new),
                 key,
             });
@@ -70,7 +70,7 @@ impl SettingsPlan {
             .filter(|c| c.differs())
             .flat_map(|c| {
                 let names = c.key.setting.changes.iter();
-                names.filter_map(|name| SettingKey::new(setting::known(name), c.key.at.clone()))
+                names.filter_map(|name| SettingKey::for_matching_scope(setting::setting_known_to_exist(name), c.key.at.clone()))
             })
             .collect();
         for key in along {
@@ -78,7 +78,7 @@ impl SettingsPlan {
                 continue;
             }
             // A machine that lacks a setting has no old value to keep.
-            if let Ok(old) = system.read(&key) {
+            if let Ok(old) = system.read_setting(&key) {
                 changes.push(Change {
                     key,
                     old,
@@ -86,7 +86,7 @@ impl SettingsPlan {
                 });
             }
         }
-        in_order(&mut changes, |c| c.new.as_deref());
+        sort_in_writing_order(&mut changes, |c| c.new.as_deref());
         Ok(Self {
             changes,
             notes: wanted.notes,
@@ -97,7 +97,7 @@ impl SettingsPlan {
     ///
     /// # Errors
     /// A system-wide latency limit does not stay.
-    pub fn check_stays(&self) -> Result<(), SettingsError> {
+    pub fn check_outlives_process(&self) -> Result<(), SettingsError> {
         let held = self.changes.iter().find(|c| {
             c.key.setting.mechanism == Access::Held
                 && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
@@ -118,13 +118,13 @@ impl SettingsPlan {
     }
 
     /// The same plan, with the old values read again.
-    pub(crate) fn again(&self, system: &System) -> Result<Self, SettingsError> {
+    pub(crate) fn with_present_values(&self, system: &System) -> Result<Self, SettingsError> {
         let values = self
             .changes
             .iter()
             .filter_map(|c| Some((c.key.clone(), c.new.clone()?)))
             .collect();
-        Self::new(
+        Self::from_wanted(
             system,
             WantedSetting {
                 values,
@@ -134,19 +134,19 @@ impl SettingsPlan {
     }
 
     /// The changes whose new value differs from the old one.
-    pub fn differing(&self) -> impl Iterator<Item = &Change> {
+    pub fn differing_changes(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|c| c.differs())
     }
 }
 
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
 /// maximum. `value` is the value to be written.
-pub(crate) fn in_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
+pub(crate) fn sort_in_writing_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
     // A falling frequency maximum is written after the minimum, a rising maximum before it.
-    let max = setting::known("frequency-max").rank();
-    let min = setting::known("frequency-min").rank();
+    let max = setting::setting_known_to_exist("frequency-max").writing_order();
+    let min = setting::setting_known_to_exist("frequency-min").writing_order();
     changes.sort_by_cached_key(|c| {
-        let rank = c.key.setting.rank();
+        let rank = c.key.setting.writing_order();
         let new = value(c).and_then(|text| text.parse::<u64>().ok());
         let is_raised = new >= c.old.parse::<u64>().ok();
         let place = if rank == max && is_raised {

@@ -24,7 +24,7 @@ impl PowerSupply {
     /// Reads the machine's present power supply.
     pub fn read(root: &Root) -> Self {
         let mut present = Self::Mains;
-        for name in root.names(DIRECTORY) {
+        for name in root.list_names(DIRECTORY) {
             let supply = root.folder(format!("{DIRECTORY}/{name}"));
             match supply.optional("type").as_deref() {
                 Some("Mains" | "USB" | "Wireless") if supply.number("online") == Some(1) => {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn a_battery_counts_without_a_plug() {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::at(directory.path());
+        let root = Root::at_directory(directory.path());
         let put = |supply: &str, file: &str, text: &str| {
             let folder = directory.path().join(DIRECTORY).join(supply);
             std::fs::create_dir_all(&folder).unwrap();

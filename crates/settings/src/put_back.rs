@@ -1,12 +1,12 @@
 //! Writes old values back, each setting by itself.
 
 use wakepath_system::journal::Entry;
-use wakepath_system::setting::{Access, same};
+use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
-use crate::entries::drive_identity;
-use crate::plan::in_order;
-use crate::write::{verify, write};
+use crate::entries::drive_model_and_serial;
+use crate::plan::sort_in_writing_order;
+use crate::write::{verify_by_reading_back, write_setting};
 use crate::{Change, SettingsError};
 
 /// What a restore has done.
@@ -25,7 +25,7 @@ pub struct Restored {
 
 impl Restored {
     /// Adds what another restore did to this result.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(crate) fn add_restored(&mut self, other: Self) {
         self.written.extend(other.written);
         self.unchanged += other.unchanged;
         self.notes.extend(other.notes);
@@ -42,7 +42,7 @@ pub(crate) struct FailedRestore {
 
 impl FailedRestore {
     /// Whether the setting is only away for the moment, such as an offline CPU's.
-    pub(crate) const fn is_away(&self) -> bool {
+    pub(crate) const fn is_setting_away(&self) -> bool {
         matches!(self.error, SettingsError::Away { .. })
     }
 
@@ -50,7 +50,7 @@ impl FailedRestore {
     ///
     /// # Errors
     /// [`SettingsError::NotRestored`] if there are any.
-    pub(crate) fn join(failed: Vec<Self>) -> Result<(), SettingsError> {
+    pub(crate) fn into_single_error(failed: Vec<Self>) -> Result<(), SettingsError> {
         if failed.is_empty() {
             return Ok(());
         }
@@ -60,17 +60,17 @@ impl FailedRestore {
 }
 
 /// Puts back as many entries of the journal as possible; returns the failures.
-pub(crate) fn put_back(
+pub(crate) fn put_back_entries(
     system: &System,
     entries: &[Entry],
     restored: &mut Restored,
 ) -> Vec<FailedRestore> {
     let mut failed = Vec::new();
-    for change in changes_back(system, entries) {
+    for change in plan_changes_back(system, entries) {
         let key = change.key.clone();
         let entry = entries.iter().find(|entry| entry.key == key);
         let drive = entry.and_then(|entry| entry.drive.as_deref());
-        if let Err(error) = put_back_setting(system, change, drive, restored) {
+        if let Err(error) = put_back_one_setting(system, change, drive, restored) {
             failed.push(FailedRestore { key, error });
         }
     }
@@ -78,7 +78,7 @@ pub(crate) fn put_back(
 }
 
 /// Changes from the present values to the old ones, in the order of writing.
-fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
+fn plan_changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
     let live = system.root().is_live();
     let mut changes: Vec<Change> = entries
         .iter()
@@ -87,11 +87,11 @@ fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
         .map(|entry| Change {
             key: entry.key.clone(),
             // A setting that cannot be read is written anyway.
-            old: system.read(&entry.key).unwrap_or_default(),
+            old: system.read_setting(&entry.key).unwrap_or_default(),
             new: Some(entry.old.clone()),
         })
         .collect();
-    in_order(&mut changes, |change| change.new.as_deref());
+    sort_in_writing_order(&mut changes, |change| change.new.as_deref());
     changes
 }
 
@@ -99,7 +99,7 @@ fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
 ///
 /// # Errors
 /// The setting is away, cannot be written, or reads back differently.
-fn put_back_setting(
+fn put_back_one_setting(
     system: &System,
     mut change: Change,
     noted_drive: Option<&str>,
@@ -107,15 +107,15 @@ fn put_back_setting(
 ) -> Result<(), SettingsError> {
     let key = &change.key;
     let old = change.new.clone().unwrap_or_default();
-    if !system.root().exists(&key.path()) && !is_captured_feature(system, key) {
+    if !system.root().exists(&key.relative_path()) && !is_captured_feature(system, key) {
         return Err(SettingsError::Away {
             key: key.to_string(),
-            path: system.root().path(&key.path()),
+            path: system.root().absolute_path(&key.relative_path()),
             old,
-            root: system.root().as_option(),
+            root: system.root().command_line_option(),
         });
     }
-    if let (Some(now), Some(noted)) = (drive_identity(system, &key.at), noted_drive)
+    if let (Some(now), Some(noted)) = (drive_model_and_serial(system, &key.at), noted_drive)
         && now != noted
     {
         restored.notes.push(format!(
@@ -124,13 +124,13 @@ fn put_back_setting(
         return Ok(());
     }
     // The value is read once more: writing one setting can have changed another.
-    let present = system.read(key).unwrap_or_default();
-    if same(key.setting, &present, &old) {
+    let present = system.read_setting(key).unwrap_or_default();
+    if have_same_meaning(key.setting, &present, &old) {
         restored.unchanged += 1;
         return Ok(());
     }
-    let _request = write(system, key, &old)?;
-    verify(system, key, &old)?;
+    let _request = write_setting(system, key, &old)?;
+    verify_by_reading_back(system, key, &old)?;
     change.old = present;
     restored.written.push(change);
     Ok(())

@@ -10,6 +10,6 @@ use wakepath_system::Root;
 /// # Errors
 /// The system's.
 pub(crate) fn overwrite_file(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> {
-    root.open(relative, OFlags::WRONLY | OFlags::TRUNC)?
+    root.open_file(relative, OFlags::WRONLY | OFlags::TRUNC)?
         .write_all(value)
 }

@@ -35,7 +35,7 @@ pub struct RefusedState {
 
 impl RefusedState {
     /// Share of the attempted entries that were refused, 0 to 1.
-    pub fn share(&self) -> f64 {
+    pub fn refused_share(&self) -> f64 {
         self.rejected as f64 / self.usage.saturating_add(self.rejected).max(1) as f64
     }
 }
@@ -43,12 +43,12 @@ impl RefusedState {
 impl System {
     /// The idle states with at least half of all entries refused. A refused CPU does not sleep, but asks its governor
     /// again.
-    pub fn refused_states(&self) -> Vec<RefusedState> {
+    pub fn find_mostly_refused_states(&self) -> Vec<RefusedState> {
         let mut all: Vec<RefusedState> = Vec::new();
         for count in self
             .cpus()
             .into_iter()
-            .flat_map(|cpu| self.idle_counts(cpu))
+            .flat_map(|cpu| self.read_idle_counts(cpu))
         {
             let known = all.iter_mut().find(|state| state.name == count.state.name);
             if let Some(state) = known {
@@ -67,18 +67,18 @@ impl System {
     }
 
     /// A CPU's idle states with counters, shallowest first. Missing counters are 0.
-    pub fn idle_counts(&self, cpu: usize) -> Vec<StateCount> {
-        let states = self.idle_states(cpu).into_iter();
+    pub fn read_idle_counts(&self, cpu: usize) -> Vec<StateCount> {
+        let states = self.read_idle_states(cpu).into_iter();
         states
             .map(|state| {
                 let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}", state.index);
                 let folder = self.root().folder(path);
                 StateCount {
-                    usage: folder.number("usage").unwrap_or(0),
-                    time_us: folder.number("time").unwrap_or(0),
-                    above: folder.number("above").unwrap_or(0),
-                    below: folder.number("below").unwrap_or(0),
-                    rejected: folder.number("rejected").unwrap_or(0),
+                    usage: folder.read_number_if_readable("usage").unwrap_or(0),
+                    time_us: folder.read_number_if_readable("time").unwrap_or(0),
+                    above: folder.read_number_if_readable("above").unwrap_or(0),
+                    below: folder.read_number_if_readable("below").unwrap_or(0),
+                    rejected: folder.read_number_if_readable("rejected").unwrap_or(0),
                     state,
                 }
             })

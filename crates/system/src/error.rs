@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum SystemError {
     /// A file of the machine could not be read.
-    #[error("{}: cannot be read: {source}{}", path.display(), hint(source))]
+    #[error("{}: cannot be read: {source}{}", path.display(), advice_for_io_error(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -15,7 +15,7 @@ pub enum SystemError {
         source: io::Error,
     },
     /// A file of the machine could not be written.
-    #[error("{}: writing '{value}': {source}{}", path.display(), hint(source))]
+    #[error("{}: writing '{value}': {source}{}", path.display(), advice_for_io_error(source))]
     Write {
         /// The file.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum SystemError {
         expected: String,
     },
     /// An NVMe command to a drive failed.
-    #[error("{}: {command}: {source}{}", path.display(), hint(source))]
+    #[error("{}: {command}: {source}{}", path.display(), advice_for_io_error(source))]
     Nvme {
         /// The device.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum SystemError {
 }
 
 /// What a user can do about an error of the system; empty if nothing is known.
-fn hint(error: &io::Error) -> &'static str {
+fn advice_for_io_error(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (this needs root)",
         io::ErrorKind::ReadOnlyFilesystem => " (this part of the system is read-only here)",

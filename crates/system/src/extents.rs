@@ -40,7 +40,7 @@ pub struct FileExtent {
 
 impl FileExtent {
     /// Why reads of this extent do not reach the device as they are; `None` if reads do.
-    pub fn obstacle(&self) -> Option<&'static str> {
+    pub fn why_reads_are_indirect(&self) -> Option<&'static str> {
         let found = OBSTACLES.iter().find(|(flag, _)| self.flags & flag != 0);
         found.map(|(_, why)| *why)
     }
@@ -139,7 +139,7 @@ mod tests {
         };
         let bytes: u64 = extents.iter().map(|extent| extent.length).sum();
         assert_eq!(bytes, 1 << 16, "{extents:?}");
-        assert_eq!(extents[0].obstacle(), None);
+        assert_eq!(extents[0].why_reads_are_indirect(), None);
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
                 length: 4096,
                 flags,
             };
-            extent.obstacle()
+            extent.why_reads_are_indirect()
         });
         assert_eq!(obstacles[0], None);
         assert!(obstacles[1].unwrap().contains("unwritten"));

@@ -22,7 +22,7 @@ impl HaltpollAsSet {
     ///
     /// # Errors
     /// None that occurs: the policy `haltpoll` exists, and gets only values that it allows.
-    pub fn read(
+    pub fn from_settings(
         kernel: KernelVersion,
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SpecError> {
@@ -30,7 +30,7 @@ impl HaltpollAsSet {
         let mut policy = "haltpoll".parse::<PolicySpec>()?.of_kernel(kernel);
         for key in policy.mechanism().keys {
             let parameter = key.info();
-            let found = SettingInfo::of_haltpoll(parameter.name)
+            let found = SettingInfo::find_haltpoll_parameter(parameter.name)
                 .and_then(|info| value(info.name))
                 .map(|text| match text.as_str() {
                     "Y" => "on".to_owned(),
@@ -64,7 +64,7 @@ mod tests {
 
     /// haltpoll on a machine with the first `count` settings.
     fn with_settings(count: usize) -> HaltpollAsSet {
-        HaltpollAsSet::read(KernelVersion::V6_1, |name| {
+        HaltpollAsSet::from_settings(KernelVersion::V6_1, |name| {
             let mut settings = SETTINGS[..count].iter();
             let (_, value) = settings.find(|(setting, _)| *setting == name)?;
             Some((*value).to_owned())

@@ -97,12 +97,12 @@ pub struct SettingKey {
 
 impl SettingKey {
     /// The key of a setting at a place. `None` if the setting belongs to another kind of place.
-    pub fn new(setting: &'static SettingInfo, at: At) -> Option<Self> {
+    pub fn for_matching_scope(setting: &'static SettingInfo, at: At) -> Option<Self> {
         (setting.scope == at.scope()).then_some(Self { setting, at })
     }
 
     /// Path of the setting's file, below the machine's root.
-    pub fn path(&self) -> String {
+    pub fn relative_path(&self) -> String {
         let (number, state) = match &self.at {
             At::System => (String::new(), String::new()),
             At::Cpu(n) | At::CpufreqPolicy(n) => (n.to_string(), String::new()),
@@ -116,8 +116,8 @@ impl SettingKey {
     }
 
     /// Path of the file `name` in the folder of the setting's file.
-    pub fn beside(&self, name: &str) -> String {
-        let path = self.path();
+    pub fn sibling_file_path(&self, name: &str) -> String {
+        let path = self.relative_path();
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         format!("{directory}/{name}")
     }
@@ -137,8 +137,8 @@ impl FromStr for SettingKey {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, place) = text.split_once(':').unwrap_or((text, "system"));
-        let setting = setting::find(name).ok_or_else(|| format!("no setting '{name}'"))?;
-        Self::new(setting, place.parse()?)
+        let setting = setting::find_setting(name).ok_or_else(|| format!("no setting '{name}'"))?;
+        Self::for_matching_scope(setting, place.parse()?)
             .ok_or_else(|| format!("{name} is not a setting of {place}"))
     }
 }
@@ -183,8 +183,8 @@ mod tests {
         fn no_key_leads_out_of_the_root(text in "\\PC{0,40}", name in 0..setting::SETTINGS.len()) {
             let text = format!("{}:{text}", setting::SETTINGS[name].name);
             if let Ok(key) = text.parse::<SettingKey>() {
-                prop_assert!(!key.path().contains(".."), "{}", key.path());
-                prop_assert!(!key.path().starts_with('/'));
+                prop_assert!(!key.relative_path().contains(".."), "{}", key.relative_path());
+                prop_assert!(!key.relative_path().starts_with('/'));
             }
         }
     }

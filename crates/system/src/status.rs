@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::CPUS;
 use crate::counters::StateCount;
 use crate::nvme::{self, ApstFeature};
-use crate::setting::resume_limit_us;
+use crate::setting::parse_resume_limit_us;
 use crate::{SettingKey, System, journal};
 
 /// Size of the sectors in block statistics in bytes, whatever the drive's own (`Documentation/block/stat.rst`).
@@ -59,7 +59,7 @@ pub struct CpuStatus {
     pub cpu: usize,
     /// The CPU's latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. JSON has a number of
     /// us, and null for none.
-    #[serde(serialize_with = "limit_us")]
+    #[serde(serialize_with = "serialize_limit_us")]
     pub latency_limit: Option<String>,
     /// Whether the CPU's latency limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs
     /// root.
@@ -71,10 +71,10 @@ pub struct CpuStatus {
 }
 
 #[expect(clippy::ref_option, reason = "as serde calls it")]
-fn limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     limit
         .as_deref()
-        .and_then(resume_limit_us)
+        .and_then(parse_resume_limit_us)
         .serialize(serializer)
 }
 
@@ -121,15 +121,15 @@ pub struct DriveStatus {
 
 impl StatusSample {
     /// Reads the counters.
-    pub fn now(system: &System) -> Self {
+    pub fn take_now(system: &System) -> Self {
         Self {
             cpus: system
                 .cpus()
                 .into_iter()
-                .map(|cpu| (cpu, system.idle_counts(cpu)))
+                .map(|cpu| (cpu, system.read_idle_counts(cpu)))
                 .collect(),
             disks: system
-                .disks()
+                .drive_block_devices()
                 .into_iter()
                 .filter_map(|disk| {
                     let count = read_disk_count(system, &disk)?;
@@ -139,19 +139,19 @@ impl StatusSample {
         }
     }
 
-    fn state(&self, cpu: usize, name: &str) -> Option<&StateCount> {
+    fn find_state_count(&self, cpu: usize, name: &str) -> Option<&StateCount> {
         let (_, states) = self.cpus.iter().find(|(number, _)| *number == cpu)?;
         states.iter().find(|s| s.state.name == name)
     }
 
-    fn disk(&self, name: &str) -> DiskCount {
+    fn disk_count_or_zero(&self, name: &str) -> DiskCount {
         let found = self.disks.iter().find(|(disk, _)| disk == name);
         found.map(|(_, count)| *count).unwrap_or_default()
     }
 }
 
 fn read_disk_count(system: &System, disk: &str) -> Option<DiskCount> {
-    let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
+    let text = system.root().read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
     let fields: Vec<u64> = text
         .split_whitespace()
         .map(|field| field.parse().unwrap_or(0))
@@ -190,26 +190,26 @@ impl Status {
     ) -> Self {
         let root = system.root();
         let interval = Interval { before, seconds };
-        let held = journal::held(root);
+        let held = journal::list_held_settings(root);
         let cpus = after.cpus.iter().map(|(cpu, states)| {
-            let (latency_limit, lease) = read_limit(system, *cpu, held.as_deref());
+            let (latency_limit, lease) = read_latency_limit(system, *cpu, held.as_deref());
             CpuStatus {
                 cpu: *cpu,
                 latency_limit,
                 lease,
-                khz: root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
+                khz: root.read_number_if_readable(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
                 states: states
                     .iter()
-                    .map(|state| interval.state_status(*cpu, state))
+                    .map(|state| interval.activity_in_state(*cpu, state))
                     .collect(),
             }
         });
         let drives = after
             .disks
             .iter()
-            .map(|(name, now)| interval.drive_status(system, name, now, ask_drives));
-        let governor = system.idle_governor();
-        let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
+            .map(|(name, now)| interval.activity_of_drive(system, name, now, ask_drives));
+        let governor = system.read_idle_governor();
+        let driver = root.read_text_if_readable(&format!("{CPUS}/cpuidle/current_driver"));
         Self {
             seconds,
             governor: format!(
@@ -219,8 +219,8 @@ impl Status {
             ),
             system_latency_us: read_setting(system, "system-latency")
                 .and_then(|us| us.parse().ok()),
-            applied: journal::pending(root),
-            holder: journal::holder(root),
+            applied: journal::has_pending_restore(root),
+            holder: journal::lock_holder(root),
             cpus: cpus.collect(),
             drives: drives.collect(),
         }
@@ -228,11 +228,11 @@ impl Status {
 
     /// Activity since boot.
     pub fn since_start(system: &System, ask_drives: bool) -> Self {
-        let uptime = system.root().optional("proc/uptime");
+        let uptime = system.root().read_text_if_readable("proc/uptime");
         let seconds = uptime
             .as_deref()
             .and_then(|text| text.split_whitespace().next()?.parse().ok());
-        let now = StatusSample::now(system);
+        let now = StatusSample::take_now(system);
         Self::between(system, &StatusSample::default(), &now, seconds, ask_drives)
     }
 }
@@ -246,62 +246,62 @@ struct Interval<'a> {
 
 impl Interval<'_> {
     /// Increase of a counter per second of the span.
-    fn rate(&self, now: u64, then: u64) -> Option<f64> {
+    fn rate_per_second(&self, now: u64, then: u64) -> Option<f64> {
         let count = now.saturating_sub(then) as f64;
         self.seconds.map(|seconds| count / seconds.max(1e-9))
     }
 
     /// Increase of a counter of 512-byte sectors, in 10^6 bytes per second.
-    fn megabytes(&self, now: u64, then: u64) -> Option<f64> {
-        Some(self.rate(now, then)? * SECTOR as f64 / 1e6)
+    fn megabytes_per_second(&self, now: u64, then: u64) -> Option<f64> {
+        Some(self.rate_per_second(now, then)? * SECTOR as f64 / 1e6)
     }
 
     /// What a CPU did in an idle state during the span.
-    fn state_status(&self, cpu: usize, now: &StateCount) -> StateStatus {
-        let known = self.before.state(cpu, &now.state.name);
-        let then = StateCounters::read(known);
-        let counters = StateCounters::read(Some(now));
+    fn activity_in_state(&self, cpu: usize, now: &StateCount) -> StateStatus {
+        let known = self.before.find_state_count(cpu, &now.state.name);
+        let then = StateCounters::from_count_or_zero(known);
+        let counters = StateCounters::from_count_or_zero(Some(now));
         // An idle period counts entirely in the span in which it ends.
         let share = self
-            .rate(counters.time_us, then.time_us)
+            .rate_per_second(counters.time_us, then.time_us)
             .map(|us| (us / 1e6).min(1.0));
         StateStatus {
             name: now.state.name.clone(),
             disabled: now.state.disabled,
             share,
-            entries_per_s: self.rate(counters.usage, then.usage),
-            too_deep_per_s: self.rate(counters.above, then.above),
-            too_shallow_per_s: self.rate(counters.below, then.below),
+            entries_per_s: self.rate_per_second(counters.usage, then.usage),
+            too_deep_per_s: self.rate_per_second(counters.above, then.above),
+            too_shallow_per_s: self.rate_per_second(counters.below, then.below),
         }
     }
 
     /// What a drive did during the span, and its power management.
-    fn drive_status(
+    fn activity_of_drive(
         &self,
         system: &System,
         name: &str,
         now: &DiskCount,
         ask_drives: bool,
     ) -> DriveStatus {
-        let then = self.before.disk(name);
+        let then = self.before.disk_count_or_zero(name);
         let reads = now.reads.saturating_sub(then.reads);
         let read_ms = now.read_ms.saturating_sub(then.read_ms);
-        let controller = system.controller(name);
+        let controller = system.controller_of_namespace(name);
         let asked = controller.as_deref().filter(|_| ask_drives);
-        let admin = asked.map(|controller| nvme::admin(system.root(), controller));
+        let admin = asked.map(|controller| nvme::open_drive_or_capture(system.root(), controller));
         DriveStatus {
             name: name.to_owned(),
-            reads_per_s: self.rate(now.reads, then.reads),
-            read_mb_per_s: self.megabytes(now.read_sectors, then.read_sectors),
+            reads_per_s: self.rate_per_second(now.reads, then.reads),
+            read_mb_per_s: self.megabytes_per_second(now.read_sectors, then.read_sectors),
             read_us: (reads > 0).then(|| read_ms as f64 * 1e3 / reads as f64),
-            writes_per_s: self.rate(now.writes, then.writes),
-            write_mb_per_s: self.megabytes(now.written_sectors, then.written_sectors),
+            writes_per_s: self.rate_per_second(now.writes, then.writes),
+            write_mb_per_s: self.megabytes_per_second(now.written_sectors, then.written_sectors),
             latency_tolerance: controller.as_deref().and_then(|controller| {
                 read_setting(system, &format!("drive-latency:{controller}"))
             }),
             apst: admin
                 .as_ref()
-                .and_then(|admin| Some(ApstFeature::get(&**admin).ok()?.enabled)),
+                .and_then(|admin| Some(ApstFeature::read_from_drive(&**admin).ok()?.enabled)),
             power_state: admin.as_ref().and_then(|admin| {
                 let dword = admin.get_feature(POWER_MANAGEMENT, &mut []).ok()?;
                 Some((dword & 0x1f) as u8)
@@ -320,7 +320,7 @@ struct StateCounters {
 }
 
 impl StateCounters {
-    fn read(count: Option<&StateCount>) -> Self {
+    fn from_count_or_zero(count: Option<&StateCount>) -> Self {
         count.map_or_else(Self::default, |count| Self {
             usage: count.usage,
             time_us: count.time_us,
@@ -332,12 +332,12 @@ impl StateCounters {
 
 /// Reads the value of a setting by its key as text; `None` if the key or the setting does not exist.
 fn read_setting(system: &System, key: &str) -> Option<String> {
-    system.read(&key.parse().ok()?).ok()
+    system.read_setting(&key.parse().ok()?).ok()
 }
 
 /// Reads a CPU's latency limit, and whether the limit is a lease. `held`: settings of running processes, if the journal
 /// can be read.
-fn read_limit(
+fn read_latency_limit(
     system: &System,
     cpu: usize,
     held: Option<&[(SettingKey, Option<String>)]>,
@@ -345,7 +345,7 @@ fn read_limit(
     let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<SettingKey>() else {
         return (None, None);
     };
-    let limit = system.read(&key).ok();
+    let limit = system.read_setting(&key).ok();
     let lease = held.map(|held| {
         let entry = held.iter().find(|(held_key, _)| *held_key == key);
         entry.is_some_and(|(_, value)| value.is_some() && *value == limit)

@@ -73,7 +73,7 @@ pub struct RequestSize {
 
 impl TaskIo {
     /// Number of requests that read, or that write.
-    pub fn requests(&self, write: bool) -> u64 {
+    pub fn count_requests(&self, write: bool) -> u64 {
         let sizes = self.sizes.iter().filter(|(size, _)| size.write == write);
         sizes.map(|(_, count)| count).sum()
     }
@@ -84,10 +84,10 @@ impl TaskIo {
 /// # Errors
 /// The recording cannot be read.
 pub fn collect_task_io(reader: &mut Reader) -> Result<TaskIoProfile, RecordingError> {
-    let extent = reader.extent()?;
+    let extent = reader.time_range()?;
     let mut collector = Collector::new(reader.metadata());
-    reader.for_each(|event| {
-        collector.take(&event);
+    reader.for_each_event(|event| {
+        collector.collect_event(&event);
         Ok::<(), RecordingError>(())
     })?;
     let mut profile = collector.profile;
@@ -174,14 +174,14 @@ impl Collector {
         }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn collect_event(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Idle(period) => self.add_idle(event.time.0, event.cpu, period),
+            EventKind::Idle(period) => self.add_idle_period(event.time.0, event.cpu, period),
             EventKind::Queueing(QueueStep::Queued {
                 block,
                 task,
                 background,
-            }) => self.queue(event.time, event.cpu, block, *task, *background),
+            }) => self.note_bio_submission(event.time, event.cpu, block, *task, *background),
             EventKind::Queueing(QueueStep::Remapped {
                 block,
                 from_device,
@@ -191,15 +191,15 @@ impl Collector {
                     self.in_flight.insert((block.device, block.sector), task);
                 }
             }
-            EventKind::BlockComplete(block) => self.complete(event.time, event.cpu, block),
+            EventKind::BlockComplete(block) => self.complete_request(event.time, event.cpu, block),
             EventKind::Task {
                 task,
                 step: TaskStep::Waking,
-            } => self.wake(event.time, *task),
+            } => self.note_wake_up_start(event.time, *task),
             EventKind::Task {
                 task,
                 step: TaskStep::Running,
-            } => self.resume(event.time, event.cpu, *task),
+            } => self.note_task_runs(event.time, event.cpu, *task),
             EventKind::Lost { .. } => {
                 self.in_flight.clear();
                 self.states.clear();
@@ -209,7 +209,7 @@ impl Collector {
     }
 
     /// Adds an idle period that ends at `time`.
-    fn add_idle(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
+    fn add_idle_period(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
         let exits = self.exit_latencies.get(&cpu);
         let exit = exits.and_then(|exits| exits.get(usize::from(period.state)));
         let idle = self.idle.entry(cpu).or_default();
@@ -219,7 +219,7 @@ impl Collector {
     }
 
     /// Notes a bio that a task submits, which ends the task's pause.
-    fn queue(
+    fn note_bio_submission(
         &mut self,
         time: Nanoseconds,
         cpu: u32,
@@ -259,14 +259,14 @@ impl Collector {
         if let Some(mut pause) = state.pause.take() {
             let idle = self.idle.get(&cpu).copied().unwrap_or_default();
             let last_run = self.last_runs.get(&pause.cpu).copied();
-            pause.end_stretch(task, time.0, cpu, idle, last_run);
+            pause.split_stretch_into_sleep_and_burst(task, time.0, cpu, idle, last_run);
             io.add_pause(&pause);
             self.profile.shared_bursts += u64::from(pause.shared);
         }
     }
 
     /// Notes the completion of a request, perhaps with several bios inside; its task's pause may begin.
-    fn complete(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
+    fn complete_request(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
         let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
@@ -286,7 +286,7 @@ impl Collector {
     }
 
     /// Notes that a wake-up of a task begins.
-    fn wake(&mut self, time: Nanoseconds, task: u32) {
+    fn note_wake_up_start(&mut self, time: Nanoseconds, task: u32) {
         let state = self.states.get_mut(&task);
         if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
             pause.waking = Some(time.0);
@@ -294,7 +294,7 @@ impl Collector {
     }
 
     /// Notes that a task runs again, after waiting for I/O or within its pause.
-    fn resume(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
+    fn note_task_runs(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
         let idle = self.idle.get(&cpu).copied().unwrap_or_default();
         let state = self.states.get_mut(&task);
         if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
@@ -302,7 +302,7 @@ impl Collector {
             if pause.ran {
                 let last_run = self.last_runs.get(&pause.cpu).copied();
                 let until = pause.waking.unwrap_or(time.0);
-                pause.end_stretch(task, until, cpu, idle, last_run);
+                pause.split_stretch_into_sleep_and_burst(task, until, cpu, idle, last_run);
                 next.asleep_ns = pause.asleep_ns;
                 next.burst_ns = pause.burst_ns;
                 next.shared = pause.shared;
@@ -332,7 +332,7 @@ impl Pause {
     ///
     /// The task is on `cpu` now, whose idle time is `idle`. `last_run`: the last task seen on the CPU where the stretch
     /// began, and since when.
-    fn end_stretch(
+    fn split_stretch_into_sleep_and_burst(
         &mut self,
         task: u32,
         until: u64,
@@ -453,7 +453,7 @@ mod tests {
         };
         let mut collector = Collector::new(&metadata);
         for (time, cpu, kind) in events {
-            collector.take(&Event {
+            collector.collect_event(&Event {
                 time: Nanoseconds(time * US),
                 cpu: *cpu,
                 kind: *kind,
@@ -477,7 +477,7 @@ mod tests {
         let io = &profile.tasks[&task];
         assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
         assert_eq!((io.bursts, io.burst_ns), (1, 25 * US));
-        assert_eq!((io.requests(false), io.sequential), (2, 1));
+        assert_eq!((io.count_requests(false), io.sequential), (2, 1));
     }
 
     fn step(task: u32, step: TaskStep) -> EventKind {

@@ -37,8 +37,8 @@ pub struct Trial {
 
 impl Trial {
     /// A metric of a load in every seed; `None` if a run lacks the metric.
-    pub fn load_values(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
-        self.loads.get(load)?.values(metric)
+    pub fn metric_in_each_seed(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
+        self.loads.get(load)?.metric_of_each_run(metric)
     }
 }
 
@@ -51,7 +51,7 @@ pub struct LoadRuns {
 
 impl LoadRuns {
     /// A metric's value in every run; `None` without runs, or if a run lacks the metric.
-    pub fn values(&self, metric: &str) -> Option<Vec<f64>> {
+    pub fn metric_of_each_run(&self, metric: &str) -> Option<Vec<f64>> {
         if self.runs.is_empty() {
             return None;
         }
@@ -69,5 +69,5 @@ pub trait Evaluator: Sync {
     ///
     /// # Errors
     /// Called off by the user.
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError>;
+    fn run_sets_in_order(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError>;
 }

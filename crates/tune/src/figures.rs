@@ -28,14 +28,14 @@ impl Question<'_> {
     ///
     /// # Errors
     /// A load lacks the metric.
-    pub(crate) fn objective_values(&self, trial: &Trial) -> Result<Vec<f64>, TuneError> {
+    pub(crate) fn objective_in_each_seed(&self, trial: &Trial) -> Result<Vec<f64>, TuneError> {
         let metric = &*self.objective.metric.name;
         let mut series: Vec<(f64, Vec<f64>)> = Vec::new();
         for (load, runs) in self.loads.iter().zip(&trial.loads) {
-            let values = runs.values(metric).ok_or_else(|| TuneError::NoMetric {
+            let values = runs.metric_of_each_run(metric).ok_or_else(|| TuneError::NoMetric {
                 metric: metric.to_owned(),
                 load: load.name.clone(),
-                hint: metrics_of(trial),
+                hint: list_metric_names(trial),
             })?;
             series.push((load.hours, values));
         }
@@ -65,7 +65,7 @@ impl Question<'_> {
     }
 
     /// Each condition with the index of each load that it concerns.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
+    pub(crate) fn conditions_with_loads(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
         self.conditions.iter().flat_map(|condition| {
             let loads = self.loads.iter().enumerate();
             loads
@@ -78,22 +78,22 @@ impl Question<'_> {
     ///
     /// # Errors
     /// A load lacks a metric.
-    pub(crate) fn score(&self, trial: &Trial, in_force: &Trial) -> Result<Score, TuneError> {
+    pub(crate) fn score_trial(&self, trial: &Trial, in_force: &Trial) -> Result<Score, TuneError> {
         let mut excess = 0.0;
-        for (condition, load) in self.limits() {
+        for (condition, load) in self.conditions_with_loads() {
             let metric = &condition.condition.metric;
             let [value, before] = [trial, in_force]
-                .map(|trial| trial.load_values(load, metric).map(|values| mean(&values)));
+                .map(|trial| trial.metric_in_each_seed(load, metric).map(|values| mean(&values)));
             let (Some(value), Some(before)) = (value, before) else {
                 return Err(TuneError::NoMetric {
                     metric: metric.clone(),
                     load: self.loads[load].name.clone(),
-                    hint: metrics_of(in_force),
+                    hint: list_metric_names(in_force),
                 });
             };
-            excess += condition.excess(value, before);
+            excess += condition.share_beyond_limit(value, before);
         }
-        let objective = mean(&self.objective_values(trial)?);
+        let objective = mean(&self.objective_in_each_seed(trial)?);
         Ok(Score {
             excess,
             objective: objective * self.objective.goal.sign(),
@@ -102,7 +102,7 @@ impl Question<'_> {
 }
 
 /// Names of the metrics that the runs have, for a message.
-fn metrics_of(trial: &Trial) -> String {
+fn list_metric_names(trial: &Trial) -> String {
     let run = trial.loads.iter().find_map(|load| load.runs.first());
     let names: Vec<&str> = run
         .into_iter()

@@ -57,37 +57,37 @@ struct Baseline {
 }
 
 impl Decision {
-    pub(crate) fn decide(self, search: &mut SearchState<'_>) -> Result<SearchAnswer, TuneError> {
-        let effort = search.effort(STAGE, self.repeats, 1);
-        let trial = search.run_in_force(effort)?;
+    pub(crate) fn decide_among_finalists(self, search: &mut SearchState<'_>) -> Result<SearchAnswer, TuneError> {
+        let effort = search.effort_with_stage_seeds(STAGE, self.repeats, 1);
+        let trial = search.run_unchanged_policies(effort)?;
         let sets = self.finalists.len().max(1) as f64;
         let baseline = Baseline {
-            values: search.question.objective_values(&trial)?,
+            values: search.question.objective_in_each_seed(&trial)?,
             trial,
             effort,
             level: 1.0 - (1.0 - LEVEL) / sets,
         };
-        let in_force = describe(
+        let in_force = describe_finalist(
             search,
             &baseline,
-            search.space.in_force(),
+            search.space.unchanged_choice(),
             &PolicySet::default(),
             &baseline.trial,
         )?;
         let mut ran = Vec::new();
         for candidate in self.finalists {
-            ran.extend(run_candidate(search, &baseline, candidate)?);
+            ran.extend(run_and_describe_candidate(search, &baseline, candidate)?);
         }
         ran.sort_by(|a, b| {
             let sign = search.question.objective.goal.sign();
-            excess(&a.finalist)
-                .total_cmp(&excess(&b.finalist))
+            percent_beyond_limits(&a.finalist)
+                .total_cmp(&percent_beyond_limits(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
                 .then(a.candidate.cmp(&b.candidate))
         });
         let best = choose_finalist(search, &ran, &in_force);
         let (best, contributions) = match best {
-            Some(best) => leave_out_parts(search, &baseline, best)?,
+            Some(best) => drop_useless_parts(search, &baseline, best)?,
             None => (None, Vec::new()),
         };
         let shown = best.as_ref().map(|best: &Finalist| best.set.clone());
@@ -106,7 +106,7 @@ impl Decision {
             in_force: in_force.finalist,
             next,
             contributions,
-            space: search.space.size(),
+            space: search.space.count_sets(),
             tried: search.tried.len(),
             is_exhaustive: false,
             budget: 0,
@@ -140,7 +140,7 @@ fn choose_finalist<'a>(
     keeping
         .into_iter()
         .filter(|other| is_as_good(other))
-        .min_by_key(|other| other.candidate.changes())
+        .min_by_key(|other| other.candidate.count_changes())
 }
 
 /// Whether a finalist keeps every condition; `surely`: by its whole interval.
@@ -153,19 +153,19 @@ fn keeps_conditions(finalist: &Finalist, surely: bool) -> bool {
 }
 
 /// Distances beyond the limits in percent, added up over the broken conditions of a finalist.
-fn excess(finalist: &Finalist) -> f64 {
+fn percent_beyond_limits(finalist: &Finalist) -> f64 {
     let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
     broken.map(|kept| -kept.margin_percent).sum()
 }
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
 fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
-    gain_over(search, than, series)
+    gain_over_baseline(search, than, series)
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
 /// The gain of a series over the baseline, in the direction of the goal.
-fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
+fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
     let found = gain(
         objective.metric,
@@ -186,25 +186,25 @@ fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Opti
     Some(gain)
 }
 
-fn run_candidate(
+fn run_and_describe_candidate(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
 ) -> Result<Option<FinalistRuns>, TuneError> {
-    let Ok(set) = search.space.set(&candidate) else {
+    let Ok(set) = search.space.policy_set_of_choice(&candidate) else {
         return Ok(None);
     };
     let outcome = search
-        .run_sets(std::slice::from_ref(&set), baseline.effort)?
+        .run_and_count_sets(std::slice::from_ref(&set), baseline.effort)?
         .pop();
     let Some(TrialOutcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
-    describe(search, baseline, candidate, &set, &trial).map(Some)
+    describe_finalist(search, baseline, candidate, &set, &trial).map(Some)
 }
 
 /// A finalist's figures from its runs on fresh seeds.
-fn describe(
+fn describe_finalist(
     search: &SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
@@ -212,18 +212,18 @@ fn describe(
     trial: &Trial,
 ) -> Result<FinalistRuns, TuneError> {
     let question = &search.question;
-    let values = question.objective_values(trial)?;
+    let values = question.objective_in_each_seed(trial)?;
     let mut conditions = Vec::new();
-    for (condition, load) in question.limits() {
+    for (condition, load) in question.conditions_with_loads() {
         let metric = &condition.condition.metric;
-        let series = trial.load_values(load, metric);
-        let before = baseline.trial.load_values(load, metric);
+        let series = trial.metric_in_each_seed(load, metric);
+        let before = baseline.trial.metric_in_each_seed(load, metric);
         let (Some(series), Some(before)) = (series, before) else {
             continue;
         };
         let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
         let interval = if condition.is_relative {
-            interval_beside(&series, &before, baseline.level)
+            interval_by_paired_ratios(&series, &before, baseline.level)
         } else {
             interval_of_mean(kind, &series, baseline.level)
         };
@@ -235,15 +235,15 @@ fn describe(
             load: question.loads[load].name.clone(),
             value,
             interval,
-            limit: condition.limit(before),
-            margin_percent: condition.margin(value, before),
-            is_kept: condition.keeps(value, before),
-            is_sure: worst.is_some_and(|worst| condition.keeps(worst, before)),
+            limit: condition.limit_in_metric_unit(before),
+            margin_percent: condition.margin_percent(value, before),
+            is_kept: condition.is_kept_by(value, before),
+            is_sure: worst.is_some_and(|worst| condition.is_kept_by(worst, before)),
         });
     }
     let loads = question.loads.iter().enumerate().map(|(index, load)| {
         let shown = SHOWN.iter().filter_map(|metric| {
-            let series = trial.load_values(index, metric)?;
+            let series = trial.metric_in_each_seed(index, metric)?;
             Some(((*metric).to_owned(), mean(&series)))
         });
         LoadFigures {
@@ -258,15 +258,15 @@ fn describe(
             metrics: vec![("mean_mw".to_owned(), mean(&rest))],
         });
     }
-    let is_in_force = candidate == search.space.in_force();
+    let is_in_force = candidate == search.space.unchanged_choice();
     Ok(FinalistRuns {
         finalist: Finalist {
             set: set.to_string(),
-            changes: candidate.changes(),
+            changes: candidate.count_changes(),
             objective: mean(&values),
             interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
             gain: (!is_in_force)
-                .then(|| gain_over(search, &baseline.values, &values))
+                .then(|| gain_over_baseline(search, &baseline.values, &values))
                 .flatten(),
             loads: figures,
             conditions,
@@ -278,7 +278,7 @@ fn describe(
 
 /// The confidence interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise
 /// cancels out.
-fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
+fn interval_by_paired_ratios(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
     let before = mean(in_force);
     let scaled: Vec<f64> = series
         .iter()
@@ -289,7 +289,7 @@ fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64;
 }
 
 /// Removes useless policies from the best set, and returns what each remaining one contributes.
-fn leave_out_parts(
+fn drop_useless_parts(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
     best: &FinalistRuns,
@@ -312,7 +312,7 @@ fn leave_out_parts(
         };
         let mut without = kept.clone();
         without.choices[dimension] = 0;
-        let Some(ran) = run_candidate(search, baseline, without)? else {
+        let Some(ran) = run_and_describe_candidate(search, baseline, without)? else {
             continue;
         };
         let surely = kept_finalist.surely_keeps_conditions();

@@ -44,7 +44,7 @@ impl DailyLoad {
     }
 
     /// Number of requests simulated per request measured: the warm-up is simulated, too.
-    pub(crate) fn cost_factor(&self, shortened: u32) -> f64 {
+    pub(crate) fn requests_per_measured(&self, shortened: u32) -> f64 {
         let Workload::Fio(file) = &self.workload else {
             return 1.0;
         };
@@ -67,7 +67,7 @@ impl DailyLoad {
 ///
 /// # Errors
 /// Hours that are no hours, or more than a day has; a name given twice.
-pub(crate) fn rest_hours(loads: &[DailyLoad]) -> Result<f64, TuneError> {
+pub(crate) fn hours_left_for_rest(loads: &[DailyLoad]) -> Result<f64, TuneError> {
     for (index, load) in loads.iter().enumerate() {
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
             Some(format!("{} hours per day; give more than 0", load.hours))
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn more_hours_than_a_day_has_are_refused() {
-        let refused = rest_hours(&[load(JOB, 25.0)]).unwrap_err().to_string();
+        let refused = hours_left_for_rest(&[load(JOB, 25.0)]).unwrap_err().to_string();
         assert!(refused.contains("a day has 24"), "{refused}");
-        assert!((rest_hours(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
+        assert!((hours_left_for_rest(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
     }
 
     #[test]

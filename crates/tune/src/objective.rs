@@ -3,7 +3,7 @@
 use wakepath_results::{Goal, Metric};
 
 use crate::TuneError;
-use crate::condition::unknown_metric;
+use crate::condition::unknown_metric_message;
 
 /// What a search is for: a metric and its wanted direction.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl SearchObjective {
     pub fn new(name: &str, goal: Goal) -> Result<Self, TuneError> {
         let metric = Metric::find(name).ok_or_else(|| TuneError::Condition {
             condition: name.to_owned(),
-            problem: unknown_metric(name),
+            problem: unknown_metric_message(name),
         })?;
         Ok(Self { metric, goal })
     }

@@ -31,7 +31,7 @@ pub struct SetChoice {
 
 impl SetChoice {
     /// Number of dimensions that the choice changes.
-    pub fn changes(&self) -> usize {
+    pub fn count_changes(&self) -> usize {
         let changed = self.choices.iter().filter(|choice| **choice > 0).count();
         changed + usize::from(self.profile.is_some())
     }
@@ -90,7 +90,7 @@ impl Space {
         over: &[String],
         resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) -> Result<Self, TuneError> {
-        check_names(over)?;
+        check_mechanism_names(over)?;
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
@@ -99,7 +99,7 @@ impl Space {
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
         known.insert(in_force.to_string());
-        for name in NAMES.into_iter().filter(|name| is_wanted(over, name)) {
+        for name in NAMES.into_iter().filter(|name| is_mechanism_wanted(over, name)) {
             if name == "profiles" {
                 space.add_profiles(&resolve, &mut known);
             } else {
@@ -107,7 +107,7 @@ impl Space {
                 space.add_dimension(machine, name, is_explicit, &resolve, &mut known);
             }
         }
-        if space.size() < 2 {
+        if space.count_sets() < 2 {
             return Err(TuneError::Space(format!(
                 "nothing to choose from: {}",
                 if space.left_out.is_empty() {
@@ -130,7 +130,7 @@ impl Space {
     ) {
         let mut choices = Vec::new();
         let mut refusal = None;
-        for text in texts(machine, name) {
+        for text in policy_texts_of_mechanism(machine, name) {
             let Ok(policy) = text.parse::<PolicySpec>() else {
                 continue;
             };
@@ -169,14 +169,14 @@ impl Space {
     }
 
     /// Number of policy sets to choose from.
-    pub fn size(&self) -> usize {
+    pub fn count_sets(&self) -> usize {
         let counts = self.dimensions.iter().map(|d| d.choices.len() + 1);
         let combined = counts.fold(1_usize, usize::saturating_mul);
         combined.saturating_add(self.profiles.len())
     }
 
     /// The choice that changes nothing of what is in force.
-    pub fn in_force(&self) -> SetChoice {
+    pub fn unchanged_choice(&self) -> SetChoice {
         SetChoice {
             choices: vec![0; self.dimensions.len()],
             profile: None,
@@ -187,13 +187,13 @@ impl Space {
     pub fn first_candidates(&self) -> Vec<SetChoice> {
         let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
             profile: Some(profile),
-            ..self.in_force()
+            ..self.unchanged_choice()
         });
-        profiles.chain(self.neighbours(&self.in_force())).collect()
+        profiles.chain(self.neighbours_in_one_dimension(&self.unchanged_choice())).collect()
     }
 
     /// Choices that differ from a choice in one dimension. A profile has none.
-    pub fn neighbours(&self, candidate: &SetChoice) -> Vec<SetChoice> {
+    pub fn neighbours_in_one_dimension(&self, candidate: &SetChoice) -> Vec<SetChoice> {
         let mut found = Vec::new();
         if candidate.profile.is_some() {
             return found;
@@ -210,9 +210,9 @@ impl Space {
         found
     }
 
-    /// The choice with a number below [`Self::size`].
-    pub fn candidate(&self, number: usize) -> SetChoice {
-        let mut candidate = self.in_force();
+    /// The choice with a number below [`Self::count_sets`].
+    pub fn candidate_by_number(&self, number: usize) -> SetChoice {
+        let mut candidate = self.unchanged_choice();
         if number < self.profiles.len() {
             candidate.profile = Some(number);
             return candidate;
@@ -230,7 +230,7 @@ impl Space {
     ///
     /// # Errors
     /// Two policies contradict each other.
-    pub fn set(&self, candidate: &SetChoice) -> Result<PolicySet, String> {
+    pub fn policy_set_of_choice(&self, candidate: &SetChoice) -> Result<PolicySet, String> {
         if let Some(profile) = candidate.profile {
             return Ok(self.profiles[profile].clone());
         }
@@ -243,7 +243,7 @@ impl Space {
 }
 
 /// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
-fn is_wanted(over: &[String], name: &str) -> bool {
+fn is_mechanism_wanted(over: &[String], name: &str) -> bool {
     if over.is_empty() {
         DEFAULT.contains(&name)
     } else {
@@ -251,7 +251,7 @@ fn is_wanted(over: &[String], name: &str) -> bool {
     }
 }
 
-fn check_names(over: &[String]) -> Result<(), TuneError> {
+fn check_mechanism_names(over: &[String]) -> Result<(), TuneError> {
     for name in over {
         if NAMES.contains(&name.as_str()) {
             continue;
@@ -278,7 +278,7 @@ fn check_names(over: &[String]) -> Result<(), TuneError> {
 }
 
 /// Policies for a mechanism as text; the machine refuses some later.
-fn texts(machine: &Machine, name: &str) -> Vec<String> {
+fn policy_texts_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
     match name {
         "idle" => owned_texts(&["menu", "teo", "ladder", "haltpoll"]),
         "frequency" => owned_texts(&[
@@ -306,16 +306,16 @@ fn texts(machine: &Machine, name: &str) -> Vec<String> {
             "poll[request_us=20]",
             "poll[request_us=100]",
         ]),
-        "idle-states" => shallower_states(machine)
+        "idle-states" => limiting_states(machine)
             .iter()
             .map(|state| format!("idle-states[ceiling={}]", state.name))
             .collect(),
-        "cpu-latency" => shallower_states(machine)
+        "cpu-latency" => limiting_states(machine)
             .iter()
-            .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us(state)))
+            .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us_rounded_up(state)))
             .collect(),
-        "psd" => leases(machine),
-        "apst" => tables(),
+        "psd" => lease_policy_texts(machine),
+        "apst" => apst_policy_texts(),
         _ => Vec::new(),
     }
 }
@@ -325,12 +325,12 @@ fn owned_texts(texts: &[&str]) -> Vec<String> {
 }
 
 /// Texts of lease policies by length, under the shallowest state and under each state up to the last but one.
-fn leases(machine: &Machine) -> Vec<String> {
+fn lease_policy_texts(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
         texts.push(format!("psd[timeout={timeout}]"));
-        for state in shallower_states(machine) {
-            let ceiling = exit_latency_us(&state);
+        for state in limiting_states(machine) {
+            let ceiling = exit_latency_us_rounded_up(&state);
             texts.push(format!("psd[timeout={timeout},ceiling={ceiling}us]"));
         }
     }
@@ -338,7 +338,7 @@ fn leases(machine: &Machine) -> Vec<String> {
 }
 
 /// Texts of APST policies: timeouts on a log scale, both rules, and none.
-fn tables() -> Vec<String> {
+fn apst_policy_texts() -> Vec<String> {
     let mut texts = vec![
         "apst[rule=legacy]".to_owned(),
         "apst[max_latency_us=0]".to_owned(),
@@ -354,7 +354,7 @@ fn tables() -> Vec<String> {
 }
 
 /// Idle states that serve as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
-fn shallower_states(machine: &Machine) -> Vec<IdleState> {
+fn limiting_states(machine: &Machine) -> Vec<IdleState> {
     let mut found: Vec<IdleState> = Vec::new();
     for cluster in &machine.cluster {
         let Ok(states) = machine.declared_idle_states_of(cluster) else {
@@ -364,12 +364,12 @@ fn shallower_states(machine: &Machine) -> Vec<IdleState> {
         found.extend(states.iter().take(count).cloned());
     }
     found.sort_by_key(|state| state.exit_latency);
-    found.dedup_by_key(|state| exit_latency_us(state));
+    found.dedup_by_key(|state| exit_latency_us_rounded_up(state));
     found
 }
 
 /// Exit latency in whole microseconds, rounded up, so that the state itself is allowed.
-fn exit_latency_us(state: &IdleState) -> u64 {
+fn exit_latency_us_rounded_up(state: &IdleState) -> u64 {
     state.exit_latency.0.div_ceil(1000)
 }
 
@@ -407,15 +407,15 @@ mod tests {
     #[test]
     fn every_number_is_a_candidate_of_its_own() {
         let space = space(&["idle", "psd"]).unwrap();
-        let all: BTreeSet<SetChoice> = (0..space.size()).map(|n| space.candidate(n)).collect();
-        assert_eq!(all.len(), space.size());
-        assert!(all.contains(&space.in_force()));
+        let all: BTreeSet<SetChoice> = (0..space.count_sets()).map(|n| space.candidate_by_number(n)).collect();
+        assert_eq!(all.len(), space.count_sets());
+        assert!(all.contains(&space.unchanged_choice()));
     }
 
     #[test]
     fn neighbours_differ_in_one_dimension() {
         let space = space(&["idle", "psd"]).unwrap();
-        for neighbour in space.neighbours(&space.in_force()) {
+        for neighbour in space.neighbours_in_one_dimension(&space.unchanged_choice()) {
             assert_eq!(neighbour.changes(), 1);
         }
     }

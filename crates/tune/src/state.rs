@@ -28,7 +28,7 @@ pub(crate) struct SearchState<'a> {
 
 impl SearchState<'_> {
     /// Makes an effort whose seeds belong to a stage only.
-    pub(crate) fn effort(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
+    pub(crate) fn effort_with_stage_seeds(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
         Effort {
             first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
             repeats,
@@ -40,8 +40,8 @@ impl SearchState<'_> {
     ///
     /// # Errors
     /// The machine cannot run what is in force, or the user called the search off.
-    pub(crate) fn run_in_force(&mut self, effort: Effort) -> Result<Trial, TuneError> {
-        match self.run_sets(&[PolicySet::default()], effort)?.pop() {
+    pub(crate) fn run_unchanged_policies(&mut self, effort: Effort) -> Result<Trial, TuneError> {
+        match self.run_and_count_sets(&[PolicySet::default()], effort)?.pop() {
             Some(TrialOutcome::Ran(trial)) => Ok(trial),
             Some(TrialOutcome::Refused(why)) => Err(TuneError::InForce(why)),
             None => Err(TuneError::InForce("no run".to_owned())),
@@ -52,12 +52,12 @@ impl SearchState<'_> {
     ///
     /// # Errors
     /// The user called the search off.
-    pub(crate) fn run_sets(
+    pub(crate) fn run_and_count_sets(
         &mut self,
         sets: &[PolicySet],
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError> {
-        let outcomes = self.evaluator.evaluate(sets, effort)?;
+        let outcomes = self.evaluator.run_sets_in_order(sets, effort)?;
         for outcome in &outcomes {
             if let TrialOutcome::Ran(trial) = outcome {
                 self.simulated += trial.requests;

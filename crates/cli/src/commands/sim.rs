@@ -194,7 +194,7 @@ fn plain_error(error: anyhow::Error) -> anyhow::Error {
 fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
-    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let stands_in = ran.and_then(|ran| ran.stands_in);
     if let Some(told) = stands_in.filter(|_| {
         given

@@ -2,7 +2,7 @@
 //!
 //! The list is data (`data/quirks.toml`), read from Linux 6.12. What identifies a drive differs:
 //! some entries go by what Identify Controller says, most by PCI id, some by PCI id and computer.
-//! [`Quirks::on`] tells the entries that apply to a drive for sure from those that its name makes
+//! [`Quirks::find_on_drive`] tells the entries that apply to a drive for sure from those that its name makes
 //! likely.
 
 use std::sync::OnceLock;
@@ -167,16 +167,16 @@ pub struct Dmi {
 }
 
 impl Dmi {
-    fn holds_on(&self, machine: &Self) -> bool {
-        accepts(&self.sys_vendor, &machine.sys_vendor)
-            && accepts(&self.product_name, &machine.product_name)
-            && accepts(&self.board_vendor, &machine.board_vendor)
-            && accepts(&self.board_name, &machine.board_name)
+    fn matches_machine(&self, machine: &Self) -> bool {
+        accepts_any(&self.sys_vendor, &machine.sys_vendor)
+            && accepts_any(&self.product_name, &machine.product_name)
+            && accepts_any(&self.board_vendor, &machine.board_vendor)
+            && accepts_any(&self.board_name, &machine.board_name)
     }
 }
 
 /// Whether a list of accepted values is empty or has any of the given values.
-fn accepts(accepted: &[String], values: &[String]) -> bool {
+fn accepts_any(accepted: &[String], values: &[String]) -> bool {
     accepted.is_empty() || values.iter().any(|value| accepted.contains(value))
 }
 
@@ -227,7 +227,7 @@ impl Quirks {
     }
 
     /// The explanation of a kind of quirk.
-    pub fn text(&self, kind: QuirkKind) -> &KindText {
+    pub fn kind_text(&self, kind: QuirkKind) -> &KindText {
         match kind {
             QuirkKind::NoDeepest => &self.kind.no_deepest,
             QuirkKind::NoApst => &self.kind.no_apst,
@@ -237,17 +237,17 @@ impl Quirks {
     }
 
     /// The list's entries that apply to `drive`, or probably do, in order.
-    pub fn on(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
+    pub fn find_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
         self.entries
             .iter()
-            .filter_map(|quirk| Some((quirk, quirk.applies_to(drive, place)?)))
+            .filter_map(|quirk| Some((quirk, quirk.certainty_on_drive(drive, place)?)))
             .collect()
     }
 }
 
 impl Quirk {
-    fn applies_to(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
-        if self.identify.as_ref().is_some_and(|c| !c.holds_on(drive)) {
+    fn certainty_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
+        if self.identify.as_ref().is_some_and(|c| !c.matches_identity(drive)) {
             return None;
         }
         if let Some(wanted) = &self.dmi {
@@ -255,7 +255,7 @@ impl Quirk {
             if !place
                 .dmi
                 .as_ref()
-                .is_some_and(|machine| wanted.holds_on(machine))
+                .is_some_and(|machine| wanted.matches_machine(machine))
             {
                 return None;
             }
@@ -266,7 +266,7 @@ impl Quirk {
             None => self
                 .likely
                 .as_ref()
-                .is_some_and(|l| l.hold_on(drive))
+                .is_some_and(|l| l.match_drive(drive))
                 .then_some(Certainty::Likely),
         }
     }
@@ -275,7 +275,7 @@ impl Quirk {
 impl IdentifyCriterion {
     /// Whether a drive meets the criterion, compared as the kernel does: the whole padded field (`string_matches()`,
     /// `core.c`), so that a longer name is another name. A [`Drive`]'s strings are without padding.
-    fn holds_on(&self, drive: &Drive) -> bool {
+    fn matches_identity(&self, drive: &Drive) -> bool {
         drive.vendor_id == Some(self.vendor)
             && self
                 .model
@@ -289,21 +289,21 @@ impl IdentifyCriterion {
 }
 
 impl LikelyModels {
-    fn hold_on(&self, drive: &Drive) -> bool {
+    fn match_drive(&self, drive: &Drive) -> bool {
         drive.vendor_id.is_none_or(|vendor| vendor == self.vendor)
-            && self.models.iter().any(|m| matches_pattern(m, &drive.model))
+            && self.models.iter().any(|m| matches_star_pattern(m, &drive.model))
     }
 }
 
 /// Whether `text` is `pattern` with something in place of each `*`.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
+fn matches_star_pattern(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((head, rest)) => text.strip_prefix(head).is_some_and(|tail| {
             tail.char_indices()
                 .map(|(at, _)| &tail[at..])
                 .chain(std::iter::once(""))
-                .any(|tail| matches_pattern(rest, tail))
+                .any(|tail| matches_star_pattern(rest, tail))
         }),
     }
 }
@@ -328,7 +328,7 @@ mod tests {
 
     fn found(drive: &Drive, place: &QuirkPlace) -> Vec<(QuirkKind, Certainty)> {
         Quirks::builtin()
-            .on(drive, place)
+            .find_on_drive(drive, place)
             .into_iter()
             .flat_map(|(q, c)| q.kinds.iter().map(move |k| (*k, c)))
             .collect()
@@ -357,7 +357,7 @@ mod tests {
             QuirkKind::SimpleSuspend,
             QuirkKind::ForceNoSimpleSuspend,
         ] {
-            assert_eq!(quirks.text(kind).kernel_name, kind.kernel_name());
+            assert_eq!(quirks.kind_text(kind).kernel_name, kind.kernel_name());
         }
         for quirk in &quirks.entries {
             assert!(
@@ -381,7 +381,7 @@ mod tests {
             [(QuirkKind::SimpleSuspend, Certainty::Certain)]
         );
         let library = DriveLibrary::builtin();
-        let toshiba = library.find("THNSF5256GPUK").unwrap().usual_table();
+        let toshiba = library.find_one_model("THNSF5256GPUK").unwrap().most_frequent_table();
         assert_eq!(found(&toshiba.drive, &here), certain);
     }
 
@@ -441,20 +441,20 @@ mod tests {
             "KINGSTON SA2000M8250G",
             "ADATA SX8200PNP",
         ] {
-            let drive = &library.find(model).unwrap().usual_table().drive;
+            let drive = &library.find_one_model(model).unwrap().most_frequent_table().drive;
             let expected = [(QuirkKind::NoDeepest, Certainty::Likely)];
             assert_eq!(found(drive, &here), expected, "{model}");
         }
         for model in ["INTEL SSDPEKKW256G8", "KINGSTON SKC3000S1024G"] {
-            let drive = &library.find(model).unwrap().usual_table().drive;
+            let drive = &library.find_one_model(model).unwrap().most_frequent_table().drive;
             assert_eq!(found(drive, &here), [], "{model}");
         }
     }
 
     #[test]
     fn patterns_match_whole_names() {
-        assert!(matches_pattern("A*C", "ABBC") && matches_pattern("A*", "A"));
-        assert!(matches_pattern("*7*", "x7") && matches_pattern("A", "A"));
-        assert!(!matches_pattern("A*C", "ABCD") && !matches_pattern("A", "AB"));
+        assert!(matches_star_pattern("A*C", "ABBC") && matches_star_pattern("A*", "A"));
+        assert!(matches_star_pattern("*7*", "x7") && matches_star_pattern("A", "A"));
+        assert!(!matches_star_pattern("A*C", "ABCD") && !matches_star_pattern("A", "AB"));
     }
 }

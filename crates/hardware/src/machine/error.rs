@@ -112,7 +112,7 @@ pub enum MachineError {
 
 impl MachineError {
     /// The error for an impossible value: `origin` names the file or machine, `key` the value.
-    pub(super) fn invalid(origin: &str, key: &str, message: impl Into<String>) -> Self {
+    pub(super) fn invalid_value(origin: &str, key: &str, message: impl Into<String>) -> Self {
         Self::Invalid {
             origin: origin.to_owned(),
             key: key.to_owned(),
@@ -122,7 +122,7 @@ impl MachineError {
 }
 
 /// The error for a fault that the TOML parser found, with the line.
-pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
+pub(super) fn toml_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
     let at = e.span().map_or(0, |s| s.start.min(text.len()));
     MachineError::Parse {
         origin: origin.to_owned(),

@@ -6,7 +6,7 @@ use super::Figure;
 pub(super) type Fault = (String, String);
 
 /// Fails a check, with the key of the impossible value and an explanation.
-pub(super) fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {
+pub(super) fn fail_check<T>(key: &str, message: &str) -> Result<T, Fault> {
     Err((key.to_owned(), message.to_owned()))
 }
 
@@ -18,7 +18,7 @@ pub(super) fn check_unique<'a>(
     let mut seen = Vec::new();
     for name in names {
         if seen.contains(&name) {
-            return fault(key, &format!("'{name}' appears twice"));
+            return fail_check(key, &format!("'{name}' appears twice"));
         }
         seen.push(name);
     }

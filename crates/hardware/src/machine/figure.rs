@@ -30,7 +30,7 @@ pub enum Origin {
 
 impl Origin {
     /// The name that a machine file has for this kind of origin.
-    pub const fn word(&self) -> &'static str {
+    pub const fn origin_kind_name(&self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::Table | Self::Source(_) => "source",
@@ -42,7 +42,7 @@ impl Origin {
     }
 
     /// Where the value comes from, in words; a plain figure has `table_source`.
-    pub fn reason(&self, table_source: &str) -> String {
+    pub fn describe_origin(&self, table_source: &str) -> String {
         match self {
             Self::Default => "not given".to_owned(),
             Self::Table => table_source.to_owned(),
@@ -101,7 +101,7 @@ pub struct Figure {
 
 impl Figure {
     /// A plain figure, which the table's source covers.
-    pub const fn plain(value: f64) -> Self {
+    pub const fn covered_by_table_source(value: f64) -> Self {
         Self {
             value,
             origin: Origin::Table,
@@ -109,7 +109,7 @@ impl Figure {
     }
 
     /// A figure with a published source of its own.
-    pub fn sourced(value: f64, source: impl Into<String>) -> Self {
+    pub fn with_own_source(value: f64, source: impl Into<String>) -> Self {
         Self {
             value,
             origin: Origin::Source(source.into()),
@@ -125,7 +125,7 @@ impl Figure {
     }
 
     /// A figure that was measured on the machine that it describes.
-    pub const fn measured(value: f64, measurement: Measurement) -> Self {
+    pub const fn measured_here(value: f64, measurement: Measurement) -> Self {
         Self {
             value,
             origin: Origin::Measured(measurement),
@@ -148,33 +148,33 @@ impl Figure {
 
 impl Figure {
     /// The figure as a time, if its value is in microseconds.
-    pub fn micros(&self) -> Nanoseconds {
-        nanoseconds(self.value)
+    pub fn micros_to_time(&self) -> Nanoseconds {
+        microseconds_to_nanoseconds(self.value)
     }
 
     /// The figure as a time, if its value is in milliseconds.
-    pub fn millis(&self) -> Nanoseconds {
-        nanoseconds(self.value * 1e3)
+    pub fn millis_to_time(&self) -> Nanoseconds {
+        microseconds_to_nanoseconds(self.value * 1e3)
     }
 
     /// The figure as a number of cycles, if its value is in thousands of cycles.
-    pub fn kilocycles(&self) -> u64 {
+    pub fn kilocycles_to_cycles(&self) -> u64 {
         (self.value * 1e3).round() as u64
     }
 
     /// The figure as a power, if its value is in milliwatts.
-    pub fn milliwatts(&self) -> Microwatts {
+    pub fn milliwatts_to_power(&self) -> Microwatts {
         Microwatts((self.value * 1e3).round() as u64)
     }
 
     /// The figure as a power, if its value is in watts.
-    pub fn watts(&self) -> Microwatts {
+    pub fn watts_to_power(&self) -> Microwatts {
         Microwatts((self.value * 1e6).round() as u64)
     }
 }
 
 /// A time in microseconds as nanoseconds, rounded.
-fn nanoseconds(us: f64) -> Nanoseconds {
+fn microseconds_to_nanoseconds(us: f64) -> Nanoseconds {
     Nanoseconds((us * 1e3).round() as u64)
 }
 
@@ -235,15 +235,15 @@ impl<'de> Visitor<'de> for FigureVisitor {
     }
 
     fn visit_i64<E: de::Error>(self, v: i64) -> Result<Figure, E> {
-        Ok(Figure::plain(v as f64))
+        Ok(Figure::covered_by_table_source(v as f64))
     }
 
     fn visit_u64<E: de::Error>(self, v: u64) -> Result<Figure, E> {
-        Ok(Figure::plain(v as f64))
+        Ok(Figure::covered_by_table_source(v as f64))
     }
 
     fn visit_f64<E: de::Error>(self, v: f64) -> Result<Figure, E> {
-        Ok(Figure::plain(v))
+        Ok(Figure::covered_by_table_source(v))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figure, A::Error> {
@@ -257,7 +257,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
                 }
                 "source" | "published" => Origin::Source(map.next_value()?),
                 "declared" => Origin::Declared(map.next_value()?),
-                "measured" => Origin::Measured(parse_measurement(map.next_value()?)?),
+                "measured" => Origin::Measured(check_measurement(map.next_value()?)?),
                 "fitted" => Origin::Fitted(map.next_value()?),
                 "assumed" => Origin::Assumed(map.next_value()?),
                 other => {
@@ -287,7 +287,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
 }
 
 /// Refuses a measurement whose interval has no width or the wrong order.
-fn parse_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
+fn check_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
     let Measurement { n, low, high, .. } = measurement;
     if n == 0 || !low.is_finite() || !high.is_finite() || low > high {
         return Err(E::custom(format!(
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn every_origin_is_read() {
         let published = parse("{ value = 3, published = \"a paper\" }").unwrap();
-        assert_eq!(published, Figure::sourced(3.0, "a paper"));
+        assert_eq!(published, Figure::with_own_source(3.0, "a paper"));
         let declared = parse("{ value = 3, declared = \"_CST\" }").unwrap();
         assert_eq!(declared.origin, Origin::Declared("_CST".to_owned()));
         let text = "{ value = 37.5, measured = { n = 900, low = 37, high = 38.5, date = \"2026-11-27\", \

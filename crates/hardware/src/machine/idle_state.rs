@@ -120,7 +120,7 @@ pub struct ClusterIdleState {
 
 impl ClusterIdleState {
     /// An override for the idle state `name` that overrides nothing yet.
-    pub fn named(name: &str, source: &str) -> Self {
+    pub fn without_overrides(name: &str, source: &str) -> Self {
         Self {
             name: name.to_owned(),
             disabled: false,
@@ -137,7 +137,7 @@ impl ClusterIdleState {
     }
 
     /// Replaces the figures of the machine's state that this override gives.
-    pub(super) fn apply(&self, state: &mut MachineIdleState) {
+    pub(super) fn override_figures_of(&self, state: &mut MachineIdleState) {
         state.disabled |= self.disabled;
         for (figure, own) in [
             (&mut state.exit_latency_us, &self.exit_latency_us),

@@ -19,13 +19,13 @@ impl Machine {
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         self.write_tables()
-            .map_err(|e| MachineError::invalid(&self.name, "machine", e.to_string()))
+            .map_err(|e| MachineError::invalid_value(&self.name, "machine", e.to_string()))
     }
 
     fn write_tables(&self) -> Result<String, toml::ser::Error> {
         let mut table = Table::try_from(self)?;
         let drive = table.get_mut("drive");
-        let nested = drive.map(|drive| take_nested(&self.drive, drive));
+        let nested = drive.map(|drive| take_nested_tables(&self.drive, drive));
         let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
@@ -34,10 +34,10 @@ impl Machine {
         }
         if let Some(Value::Array(others)) = others {
             for (model, mut drive) in self.other_drives.iter().zip(others) {
-                let nested = take_nested(model, &mut drive)?;
+                let nested = take_nested_tables(model, &mut drive)?;
                 let _ = write!(text, "\n[[other_drive]]\n");
-                write_lines(&mut text, drive.as_table().into_iter().flatten());
-                nested.write(&mut text, "other_drive")?;
+                write_key_lines(&mut text, drive.as_table().into_iter().flatten());
+                nested.write_under_key(&mut text, "other_drive")?;
             }
         }
         Ok(text)
@@ -54,13 +54,13 @@ struct Nested {
 }
 
 /// Moves the nested tables out of a drive, so that they are written later.
-fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
+fn take_nested_tables(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
     let mut nested = Nested::default();
     let (Value::Table(drive), Some(power)) = (drive, &model.power) else {
         return Ok(nested);
     };
     if let Some(Value::Table(mut table)) = drive.remove("power") {
-        if table == Table::try_from(DrivePower::declared(&power.declared))? {
+        if table == Table::try_from(DrivePower::from_declared_states(&power.declared))? {
             nested.plain.extend(table.remove_entry("declared"));
         } else {
             nested.power = Some(table);
@@ -72,25 +72,25 @@ fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::se
 
 impl Nested {
     /// Writes the nested tables under the last drive with this key.
-    fn write(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
+    fn write_under_key(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
         if let Some(mut power) = self.power.take() {
             let (declared, states) = (power.remove_entry("declared"), power.remove("states"));
             let _ = write!(text, "\n[{key}.power]\n");
-            write_lines(text, power.iter());
+            write_key_lines(text, power.iter());
             for state in states.iter().filter_map(Value::as_array).flatten() {
                 let _ = write!(text, "\n[[{key}.power.states]]\n");
-                write_lines(text, state.as_table().into_iter().flatten());
+                write_key_lines(text, state.as_table().into_iter().flatten());
             }
             let declared = Value::Table(declared.into_iter().collect());
             let power = Table::from_iter([("power".to_owned(), declared)]);
-            write_below(text, key, power)?;
+            write_tables_below(text, key, power)?;
         }
-        write_below(text, key, self.plain)
+        write_tables_below(text, key, self.plain)
     }
 }
 
 /// Writes tables below a key.
-fn write_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::ser::Error> {
+fn write_tables_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::ser::Error> {
     if tables.is_empty() {
         return Ok(());
     }
@@ -102,7 +102,7 @@ fn write_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::
 fn write_machine(text: &mut String, table: &Table) {
     let (sections, plain): (Vec<_>, Vec<_>) =
         table.iter().partition(|(_, value)| is_section(value));
-    write_lines(text, plain.into_iter());
+    write_key_lines(text, plain.into_iter());
     for (key, value) in sections {
         let (open, close, tables) = match value {
             Value::Array(list) => ("[[", "]]", list.iter().collect()),
@@ -110,11 +110,11 @@ fn write_machine(text: &mut String, table: &Table) {
         };
         for table in tables.into_iter().filter_map(Value::as_table) {
             let _ = write!(text, "\n{open}{key}{close}\n");
-            write_lines(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
+            write_key_lines(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
             let own = table.get(IDLE_STATE).and_then(Value::as_array);
             for state in own.into_iter().flatten().filter_map(Value::as_table) {
                 let _ = write!(text, "\n[[{key}.{IDLE_STATE}]]\n");
-                write_lines(text, state.iter());
+                write_key_lines(text, state.iter());
             }
         }
     }
@@ -123,35 +123,35 @@ fn write_machine(text: &mut String, table: &Table) {
 /// Whether a value is written as tables of its own, rather than in one line.
 fn is_section(value: &Value) -> bool {
     match value {
-        Value::Table(table) => figure(table).is_none(),
+        Value::Table(table) => short_figure_text(table).is_none(),
         Value::Array(list) => list.first().is_some_and(Value::is_table),
         _ => false,
     }
 }
 
-fn write_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
+fn write_key_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
     for (key, value) in entries {
-        if let Some(value) = inline(value) {
+        if let Some(value) = value_in_one_line(value) {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
 }
 
 /// A TOML value in one line; `None` for a figure that the machine does not give.
-fn inline(value: &Value) -> Option<String> {
+fn value_in_one_line(value: &Value) -> Option<String> {
     match value {
         Value::Table(table) => {
-            if let Some(figure) = figure(table) {
+            if let Some(figure) = short_figure_text(table) {
                 return figure;
             }
             let entries: Vec<String> = table
                 .iter()
-                .filter_map(|(key, value)| Some(format!("{key} = {}", inline(value)?)))
+                .filter_map(|(key, value)| Some(format!("{key} = {}", value_in_one_line(value)?)))
                 .collect();
             Some(format!("{{ {} }}", entries.join(", ")))
         }
         Value::Array(list) => {
-            let items: Vec<String> = list.iter().filter_map(inline).collect();
+            let items: Vec<String> = list.iter().filter_map(value_in_one_line).collect();
             let lines: Vec<String> = items.chunks(IN_A_LINE).map(|c| c.join(", ")).collect();
             Some(match lines.as_slice() {
                 [] => "[]".to_owned(),
@@ -159,23 +159,23 @@ fn inline(value: &Value) -> Option<String> {
                 lines => format!("[\n  {},\n]", lines.join(",\n  ")),
             })
         }
-        Value::Float(number) => Some(number_text(*number)),
+        Value::Float(number) => Some(format_number(*number)),
         other => Some(other.to_string()),
     }
 }
 
 impl Figure {
     /// The figure as a machine file has it, such as `{ value = 3.5, source = "..." }`; `None` if it is not given.
-    pub fn to_toml(&self) -> Option<String> {
-        inline(&Value::try_from(self).ok()?)
+    pub fn to_toml_text(&self) -> Option<String> {
+        value_in_one_line(&Value::try_from(self).ok()?)
     }
 }
 
 /// A figure in its short form: outer `None`, if the table is no figure; inner `None`, if it is not given.
 #[expect(clippy::option_option, reason = "two questions, two answers")]
-fn figure(table: &Table) -> Option<Option<String>> {
+fn short_figure_text(table: &Table) -> Option<Option<String>> {
     let (value, origin) = (table.get("value")?.as_float()?, table.get("origin")?);
-    let value = number_text(value);
+    let value = format_number(value);
     Some(match origin {
         Value::String(word) if word == "default" => None,
         Value::Table(because) => because
@@ -187,7 +187,7 @@ fn figure(table: &Table) -> Option<Option<String>> {
 }
 
 /// Formats a number; whole numbers have no fraction, as people write them.
-fn number_text(number: f64) -> String {
+fn format_number(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         format!("{number:.0}")
     } else {
@@ -198,14 +198,14 @@ fn number_text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::builtin_names;
+    use crate::machine::builtin_machine_names;
     use crate::machine::drive_file::BUILTIN;
     use crate::recorded;
 
     #[test]
     fn every_machine_comes_back_as_it_was() {
-        let recorded = recorded::systems().iter().filter(|s| s.idle.is_some());
-        let names = builtin_names().chain(recorded.map(|s| s.name.as_str()));
+        let recorded = recorded::builtin_recorded_systems().iter().filter(|s| s.idle.is_some());
+        let names = builtin_machine_names().chain(recorded.map(|s| s.name.as_str()));
         for name in names {
             let machine = Machine::find(name).unwrap();
             let text = machine.to_toml().unwrap();

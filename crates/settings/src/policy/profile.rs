@@ -7,7 +7,7 @@ use wakepath_policies::profile::Expanded;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 
-use super::frequency::{ACTIVE_AMD_DRIVER, cpufreq_file};
+use super::frequency::{ACTIVE_AMD_DRIVER, read_first_policy_file};
 use crate::SettingsError;
 
 /// Replaces the profile in a set by policies that this machine has.
@@ -31,11 +31,11 @@ struct OfferedPolicies {
 
 impl OfferedPolicies {
     fn read(system: &System) -> Self {
-        let governors = cpufreq_file(system, "scaling_available_governors").unwrap_or_default();
+        let governors = read_first_policy_file(system, "scaling_available_governors").unwrap_or_default();
         Self {
-            driver: cpufreq_file(system, "scaling_driver"),
+            driver: read_first_policy_file(system, "scaling_driver"),
             governors: governors.split_whitespace().map(str::to_owned).collect(),
-            epp: cpufreq_file(system, "energy_performance_preference").is_some(),
+            epp: read_first_policy_file(system, "energy_performance_preference").is_some(),
         }
     }
 
@@ -43,7 +43,7 @@ impl OfferedPolicies {
         self.governors.iter().any(|governor| governor == name)
     }
 
-    fn has(&self, policy: &PolicySpec) -> bool {
+    fn is_offered(&self, policy: &PolicySpec) -> bool {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
         match policy.policy() {

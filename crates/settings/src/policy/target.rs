@@ -2,7 +2,7 @@
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_system::capture::is_virtual;
+use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::setting::{self, SettingScope};
 use wakepath_system::{At, SettingKey, System};
 
@@ -32,14 +32,14 @@ pub(super) struct SettingsBuilder<'a> {
 }
 
 impl SettingsBuilder<'_> {
-    pub(super) fn error(&self, why: impl Into<String>) -> SettingsError {
+    pub(super) fn policy_error(&self, why: impl Into<String>) -> SettingsError {
         SettingsError::Policy {
             policy: self.spec.to_string(),
             why: why.into(),
         }
     }
 
-    pub(super) fn note(&mut self, note: impl Into<String>) {
+    pub(super) fn add_note_once(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.wanted.notes.contains(&note) {
             self.wanted.notes.push(note);
@@ -47,39 +47,39 @@ impl SettingsBuilder<'_> {
     }
 
     /// Asks for a value of the setting `name` at a place.
-    pub(super) fn want(&mut self, name: &str, at: At, value: impl Into<String>) {
-        if let Some(key) = SettingKey::new(setting::known(name), at) {
+    pub(super) fn want_value(&mut self, name: &str, at: At, value: impl Into<String>) {
+        if let Some(key) = SettingKey::for_matching_scope(setting::setting_known_to_exist(name), at) {
             self.wanted.values.push((key, value.into()));
         }
     }
 
     /// Asks for a value of a setting wherever the setting exists and is selected.
     pub(super) fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        for at in self.places(name, |_| true)? {
-            self.want(name, at, value);
+        for at in self.selected_places(name, |_| true)? {
+            self.want_value(name, at, value);
         }
         Ok(())
     }
 
     /// The places where a setting exists, is selected, and passes a test; none is an error.
-    pub(super) fn places(
+    pub(super) fn selected_places(
         &self,
         name: &str,
         test: impl Fn(&At) -> bool,
     ) -> Result<Vec<At>, SettingsError> {
-        let info = setting::known(name);
+        let info = setting::setting_known_to_exist(name);
         let places: Vec<At> = self
             .system
             .places(info.scope)
             .into_iter()
             .filter(|at| self.is_selected(at) && test(at))
             .filter(|at| {
-                SettingKey::new(info, at.clone())
-                    .is_some_and(|key| self.system.root().exists(&key.path()))
+                SettingKey::for_matching_scope(info, at.clone())
+                    .is_some_and(|key| self.system.root().exists(&key.relative_path()))
             })
             .collect();
         if places.is_empty() {
-            return Err(self.error(self.explain_missing(info.name)));
+            return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }
         Ok(places)
     }
@@ -91,7 +91,7 @@ impl SettingsBuilder<'_> {
             At::System => true,
             At::Cpu(cpu) | At::IdleState { cpu, .. } => cpus.is_none_or(|c| c.contains(cpu)),
             At::CpufreqPolicy(policy) => cpus.is_none_or(|cpus| {
-                let shared = self.system.policy_cpus(*policy);
+                let shared = self.system.cpus_of_cpufreq_policy(*policy);
                 shared.iter().any(|cpu| cpus.contains(cpu))
             }),
             At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
@@ -99,7 +99,7 @@ impl SettingsBuilder<'_> {
     }
 
     /// The selected CPUs.
-    pub(super) fn cpus(&self) -> Vec<usize> {
+    pub(super) fn selected_cpus(&self) -> Vec<usize> {
         let all = self.system.places(SettingScope::Cpu).into_iter();
         all.filter(|at| self.is_selected(at))
             .filter_map(|at| match at {
@@ -110,21 +110,21 @@ impl SettingsBuilder<'_> {
     }
 
     /// The selected drives.
-    pub(super) fn drives(&self) -> Vec<String> {
+    pub(super) fn selected_drives(&self) -> Vec<String> {
         let all = self.system.drives().into_iter();
         all.filter(|d| self.is_selected(&At::Drive(d.clone())))
             .collect()
     }
 
     /// Explains why no selected place has the setting.
-    fn explain_missing(&self, name: &str) -> String {
-        let what = match setting::known(name).scope {
+    fn explain_missing_setting(&self, name: &str) -> String {
+        let what = match setting::setting_known_to_exist(name).scope {
             SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
             SettingScope::Drive => "this machine shows no NVMe drive with that setting",
             _ => "this machine has no such setting",
         };
-        let path = setting::known(name).path;
-        let hypervisor = if is_virtual(self.system.root()) {
+        let path = setting::setting_known_to_exist(name).path;
+        let hypervisor = if runs_under_hypervisor(self.system.root()) {
             "; it is a virtual machine, whose host keeps it"
         } else {
             ""
@@ -134,9 +134,9 @@ impl SettingsBuilder<'_> {
 }
 
 /// Checks that the CPUs and drives in the targets exist: a typing error must not select nothing.
-pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), SettingsError> {
+pub(super) fn check_targets_exist(system: &System, targets: &Targets) -> Result<(), SettingsError> {
     if let Some(cpus) = &targets.cpus {
-        check_cpus(system, cpus).map_err(|why| wrong_option("--cpus", why))?;
+        check_cpus_online(system, cpus).map_err(|why| wrong_option_error("--cpus", why))?;
     }
     let drives = system.drives();
     if let Some(drive) = targets
@@ -150,7 +150,7 @@ pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), Se
         } else {
             format!("there are {}", drives.join(", "))
         };
-        return Err(wrong_option(
+        return Err(wrong_option_error(
             "--drives",
             format!("no drive {drive}; {known}"),
         ));
@@ -158,7 +158,7 @@ pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), Se
     Ok(())
 }
 
-fn wrong_option(option: &str, why: String) -> SettingsError {
+fn wrong_option_error(option: &str, why: String) -> SettingsError {
     SettingsError::Policy {
         policy: option.to_owned(),
         why,
@@ -166,7 +166,7 @@ fn wrong_option(option: &str, why: String) -> SettingsError {
 }
 
 /// Checks that all CPUs are online.
-pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
+pub(super) fn check_cpus_online(system: &System, cpus: &[usize]) -> Result<(), String> {
     let online = system.cpus();
     cpus.iter()
         .find(|cpu| !online.contains(cpu))
@@ -177,6 +177,6 @@ pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> 
 }
 
 /// A switch as sysfs has it: `1` or `0`.
-pub(super) const fn binary(on: bool) -> &'static str {
+pub(super) const fn switch_as_digit(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }

@@ -34,13 +34,13 @@ impl VolumeSetup {
             },
             access: [&drive.read_service_us, &drive.write_service_us]
                 .map(|mean| ServiceTime::new(mean.value * 1e3, spread)),
-            flush: drive.flush_us.micros().0,
+            flush: drive.flush_us.micros_to_time().0,
             link: [rate(&drive.read_mb_per_s), rate(&drive.write_mb_per_s)],
             stream: [
                 rate(&drive.read_stream_mb_per_s),
                 rate(&drive.write_stream_mb_per_s),
             ],
-            units: drive.addressed_units(),
+            units: drive.units_by_address(),
         }
     }
 

@@ -110,7 +110,7 @@ impl PowerTracker {
             self.clusters[cluster].asleep(now);
         }
         if state == self.deepest {
-            let down_at = now + self.sleep.delay().0;
+            let down_at = now + self.sleep.time_until_down().0;
             self.package.asleep(down_at);
             if self.package.all_asleep() {
                 self.uncore.goes_off(down_at);
@@ -129,8 +129,8 @@ impl PowerTracker {
     ) -> bool {
         if state == self.deepest {
             if self.package.all_asleep() {
-                let asleep = Nanoseconds(self.package.since - self.sleep.delay().0);
-                self.package_up_at = self.sleep.up_at(asleep, Nanoseconds(now)).0;
+                let asleep = Nanoseconds(self.package.since - self.sleep.time_until_down().0);
+                self.package_up_at = self.sleep.power_up_time(asleep, Nanoseconds(now)).0;
             }
             self.package.awake(now);
             self.uncore.goes_on(now);

@@ -90,7 +90,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 
 /// What the machine's kernel does by itself.
 fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
-    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
         (Some(runs), _) => runs.parse::<PolicySet>()?.or(&"menu + schedutil".parse()?),
         (None, Some(ran)) => PolicySet::named([ran.idle.as_str(), ran.freq.as_str()])?,
@@ -245,7 +245,7 @@ pub fn machine_under<'a>(
     if let Some(FreqPolicy::AmdPstate(_)) = frequency {
         machine
             .to_mut()
-            .use_performance_scale()
+            .use_scale_as_operating_points()
             .map_err(lacks_performance_scale)?;
     }
     if let Some(limit) = set.idle_states() {
@@ -311,8 +311,8 @@ fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), St
         let (everywhere, here): (Vec<&str>, Vec<&str>) =
             names.partition(|name| off.iter().all(|(_, own)| own.iter().any(|n| n == name)));
         machine
-            .disable_idle_states(&everywhere)
-            .and_then(|()| machine.disable_idle_states_on(cluster, &here))
+            .disable_idle_states_everywhere(&everywhere)
+            .and_then(|()| machine.disable_idle_states_on_cluster(cluster, &here))
             .map_err(|e: MachineError| e.to_string())?;
     }
     Ok(())
@@ -335,7 +335,7 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
         // A request more, of another process: those that there are stay in force.
         LatencyScope::System => {
             let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
-            let request = limit_us(latency, &states)?.map(LatencyRequest::system);
+            let request = limit_us(latency, &states)?.map(LatencyRequest::system_wide);
             machine.latency_requests.extend(request);
             return Ok(());
         }

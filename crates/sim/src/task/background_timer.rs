@@ -35,7 +35,7 @@ impl BackgroundTimer {
             mean_interval: source.every_ms.value * 1e6,
             periodic: source.periodic,
             slack: match source.timer() {
-                TimerKind::Sleep => machine.scheduler.timer_slack_us.micros().0,
+                TimerKind::Sleep => machine.scheduler.timer_slack_us.micros_to_time().0,
                 TimerKind::Precise | TimerKind::Wheel => 0,
             },
             wheel,

@@ -32,7 +32,7 @@ impl BackgroundSetup {
     fn grace_periods(machine: &Machine) -> Option<Self> {
         machine.rcu.as_ref().map(|rcu| Self {
             timer: BackgroundTimer::rcu_scan(machine),
-            cycles: rcu.thread_kcycles.kilocycles(),
+            cycles: rcu.thread_kcycles.kilocycles_to_cycles(),
             callbacks: false,
             as_task: true,
         })
@@ -67,7 +67,7 @@ pub(crate) fn background(machine: &Machine, kind: WorkloadKind) -> Vec<Backgroun
         .filter(|source| source.workload.is_none_or(|workload| workload == kind))
         .map(|source| BackgroundSetup {
             timer: BackgroundTimer::new(machine, source),
-            cycles: source.kcycles.kilocycles(),
+            cycles: source.kcycles.kilocycles_to_cycles(),
             callbacks: source.callbacks,
             as_task: source.runs == Runs::Task,
         })

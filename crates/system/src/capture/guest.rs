@@ -42,7 +42,7 @@ const TREES: [(&str, &str); 5] = [
 
 /// What shows that the machine runs under a hypervisor; `None` if nothing does.
 pub fn hypervisor_evidence(root: &Root) -> Option<String> {
-    let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "flags").then_some(value)
@@ -51,19 +51,19 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
         return Some("the processor's flag hypervisor".to_owned());
     }
     if root
-        .optional("sys/devices/system/cpu/cpuidle/current_driver")
+        .read_text_if_readable("sys/devices/system/cpu/cpuidle/current_driver")
         .as_deref()
         == Some("haltpoll")
     {
         return Some("the idle driver haltpoll".to_owned());
     }
-    if let Some(kind) = root.optional("sys/hypervisor/type") {
+    if let Some(kind) = root.read_text_if_readable("sys/hypervisor/type") {
         return Some(format!("/sys/hypervisor/type is {kind}"));
     }
-    if super::tree::exists(root, "hypervisor") {
+    if super::tree::has_node(root, "hypervisor") {
         return Some("a hypervisor in the device tree".to_owned());
     }
-    let compatible = super::tree::list(root, "compatible");
+    let compatible = super::tree::read_property_strings(root, "compatible");
     for (head, name) in TREES {
         if compatible.iter().any(|c| c.starts_with(head)) {
             return Some(format!("a device tree of {name}"));
@@ -76,13 +76,13 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
     }) {
         return Some("a logical partition".to_owned());
     }
-    guest_by_dmi(root, flags.is_some())
+    hypervisor_in_dmi(root, flags.is_some())
 }
 
 /// The hypervisor that DMI names show. `is_x86`: the processor itself would tell of a cloud's hypervisor.
-fn guest_by_dmi(root: &Root, is_x86: bool) -> Option<String> {
+fn hypervisor_in_dmi(root: &Root, is_x86: bool) -> Option<String> {
     let dmi = root.folder("sys/class/dmi/id");
-    let told = ["sys_vendor", "product_name"].map(|name| dmi.optional(name).unwrap_or_default());
+    let told = ["sys_vendor", "product_name"].map(|name| dmi.read_text_if_readable(name).unwrap_or_default());
     let [vendor, product] = &told;
     // Product names such as `m7g.metal` and `c3-highmem-192-metal` are whole machines.
     if product.contains("metal") {
@@ -110,7 +110,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        hypervisor_evidence(&Root::at(temp.path()))
+        hypervisor_evidence(&Root::at_directory(temp.path()))
     }
 
     #[test]

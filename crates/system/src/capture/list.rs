@@ -98,14 +98,14 @@ pub(super) const COMMAND_LINE: &[&str] = &[
 ];
 
 /// Expands braces: `a/{b,c}/d` becomes `a/b/d` and `a/c/d`. Braces are not nested and appear any number of times.
-pub(super) fn expand(pattern: &str) -> Vec<String> {
+pub(super) fn expand_braces(pattern: &str) -> Vec<String> {
     let Some((head, rest)) = pattern.split_once('{') else {
         return vec![pattern.to_owned()];
     };
     let (choices, tail) = rest.split_once('}').unwrap_or((rest, ""));
     choices
         .split(',')
-        .flat_map(|choice| expand(&format!("{head}{choice}{tail}")))
+        .flat_map(|choice| expand_braces(&format!("{head}{choice}{tail}")))
         .collect()
 }
 
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn braces_are_choices() {
         assert_eq!(
-            expand("a/{b,c}/{d,e}"),
+            expand_braces("a/{b,c}/{d,e}"),
             ["a/b/d", "a/b/e", "a/c/d", "a/c/e"]
         );
-        assert_eq!(expand("a/*"), ["a/*"]);
+        assert_eq!(expand_braces("a/*"), ["a/*"]);
     }
 }

@@ -23,7 +23,7 @@ const OTHER_MAGIC: [(&str, &[u8]); 4] = [
 ];
 impl Values {
     /// Adds the counters of a folder and the folders below.
-    pub(super) fn add_folder(&mut self, path: &Path) -> io::Result<()> {
+    pub(super) fn add_counters_in_folder(&mut self, path: &Path) -> io::Result<()> {
         self.walk_folder(path, MAX_DEPTH, &mut { MAX_FILES })
     }
 
@@ -39,24 +39,24 @@ impl Values {
             let path = entry.path();
             if kind.is_dir() && depth > 0 {
                 self.walk_folder(&path, depth - 1, files_left)?;
-            } else if kind.is_file() && is_wanted(&path.to_string_lossy()) {
-                self.add_sysfs_file(&path.to_string_lossy(), &mut wakepath_files::open(&path)?)?;
+            } else if kind.is_file() && is_counter_path(&path.to_string_lossy()) {
+                self.add_sysfs_file(&path.to_string_lossy(), &mut wakepath_files::open_regular_file(&path)?)?;
             }
         }
         Ok(())
     }
 
     /// Adds the counters in a file of any form: text, archive or compressed.
-    pub(super) fn add_file(&mut self, path: &Path) -> io::Result<()> {
-        self.add_input(BufReader::new(wakepath_files::open(path)?))
+    pub(super) fn add_counters_in_file(&mut self, path: &Path) -> io::Result<()> {
+        self.add_possibly_compressed(BufReader::new(wakepath_files::open_regular_file(path)?))
     }
 
     /// Adds the counters in the content of a file, which may be compressed.
-    pub(super) fn add_input(&mut self, content: impl Read) -> io::Result<()> {
-        let (head, input) = peek(content)?;
+    pub(super) fn add_possibly_compressed(&mut self, content: impl Read) -> io::Result<()> {
+        let (head, input) = peek_format_head(content)?;
         if head.starts_with(GZIP_MAGIC) {
-            let (head, input) = peek(GzDecoder::new(input)).map_err(damaged)?;
-            return self.add_plain(&head, input);
+            let (head, input) = peek_format_head(GzDecoder::new(input)).map_err(damaged_archive_error)?;
+            return self.add_archive_or_lines(&head, input);
         }
         if let Some((name, _)) = OTHER_MAGIC
             .iter()
@@ -66,20 +66,20 @@ impl Values {
                 "a file of {name}; unpack it, or compress it with gzip"
             )));
         }
-        self.add_plain(&head, input)
+        self.add_archive_or_lines(&head, input)
     }
 
     /// Adds the counters in an uncompressed archive or in lines of text, whose first bytes are `head`.
-    fn add_plain(&mut self, head: &[u8], input: impl Read) -> io::Result<()> {
+    fn add_archive_or_lines(&mut self, head: &[u8], input: impl Read) -> io::Result<()> {
         let at_magic = head.get(TAR_MAGIC.0..).unwrap_or_default();
         if at_magic.starts_with(TAR_MAGIC.1) {
-            self.add_archive(input).map_err(damaged)
+            self.add_tar_archive(input).map_err(damaged_archive_error)
         } else {
             self.add_lines(BufReader::new(DecodedText::new(input)?))
         }
     }
 
-    fn add_archive(&mut self, input: impl Read) -> io::Result<()> {
+    fn add_tar_archive(&mut self, input: impl Read) -> io::Result<()> {
         let mut archive = tar::Archive::new(input);
         for (count, entry) in archive.entries()?.enumerate() {
             if count == MAX_FILES {
@@ -87,7 +87,7 @@ impl Values {
             }
             let mut entry = entry?;
             let path = entry.path()?.to_string_lossy().into_owned();
-            if entry.header().entry_type().is_file() && is_wanted(&path) {
+            if entry.header().entry_type().is_file() && is_counter_path(&path) {
                 self.add_sysfs_file(&path, &mut entry)?;
             }
         }
@@ -100,8 +100,8 @@ impl Values {
         content.take(MAX_FILE).read_to_end(&mut bytes)?;
         // tar pads sysfs files to their declared size.
         let text = String::from_utf8_lossy(&bytes);
-        if let Some(place) = Place::find(path) {
-            place.check()?;
+        if let Some(place) = Place::from_path(path) {
+            place.check_is_possible()?;
             self.add_content(
                 place,
                 text.trim_matches(|c: char| c == '\0' || c.is_whitespace()),
@@ -112,7 +112,7 @@ impl Values {
 }
 
 /// Reads the start of an input, enough to recognize its format. Also returns the whole input, start included.
-fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
+fn peek_format_head<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
     let mut head = Vec::new();
     let enough = TAR_MAGIC.0 + TAR_MAGIC.1.len();
     (&mut input).take(enough as u64).read_to_end(&mut head)?;
@@ -121,13 +121,13 @@ fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
 
 /// The error for a damaged archive.
 #[expect(clippy::needless_pass_by_value, reason = "as map_err() calls it")]
-fn damaged(error: io::Error) -> io::Error {
+fn damaged_archive_error(error: io::Error) -> io::Error {
     io::Error::new(
         error.kind(),
         format!("a damaged archive, or only a part of one: {error}"),
     )
 }
 
-fn is_wanted(path: &str) -> bool {
-    Place::find(path).is_some()
+fn is_counter_path(path: &str) -> bool {
+    Place::from_path(path).is_some()
 }

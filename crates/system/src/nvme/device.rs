@@ -60,13 +60,13 @@ impl NvmeDevice {
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.
     #[expect(unsafe_code, reason = "there is no safe way to send an admin command")]
-    pub fn send(
+    pub fn send_admin_command(
         &self,
         opcode: u8,
         (dword10, dword11): (u32, u32),
         data: &mut [u8],
     ) -> io::Result<u32> {
-        let device = self.root.open_any(&self.path, OFlags::RDONLY)?;
+        let device = self.root.open_file_or_folder(&self.path, OFlags::RDONLY)?;
         let mut command = Command {
             opcode,
             dword10,
@@ -95,13 +95,13 @@ impl NvmeDevice {
 }
 
 impl NvmeAdmin for NvmeDevice {
-    fn identify(&self) -> io::Result<Vec<u8>> {
+    fn read_identity(&self) -> io::Result<Vec<u8>> {
         let mut data = vec![0; id_ctrl::SIZE];
-        self.send(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;
+        self.send_admin_command(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;
         Ok(data)
     }
 
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
-        self.send(GET_FEATURES, (u32::from(feature), 0), data)
+        self.send_admin_command(GET_FEATURES, (u32::from(feature), 0), data)
     }
 }

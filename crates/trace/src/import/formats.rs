@@ -39,19 +39,19 @@ impl Formats {
         }
     }
 
-    pub(super) fn get(&self, id: u32) -> Option<&Format> {
+    pub(super) fn find_format(&self, id: u32) -> Option<&Format> {
         self.by_id.get(&id)
     }
 
     /// Adds an event's `format` file. Unreadable text is ignored, and the event's kind stays unknown.
-    pub(super) fn add(&mut self, text: &[u8]) {
+    pub(super) fn add_format_file(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
-        let number = line_value(&text, "ID:").and_then(|id| id.parse().ok());
-        let (Some(name), Some(id)) = (line_value(&text, "name:"), number) else {
+        let number = find_line_value(&text, "ID:").and_then(|id| id.parse().ok());
+        let (Some(name), Some(id)) = (find_line_value(&text, "name:"), number) else {
             return;
         };
-        let known = decode::find(name).map(|known| {
-            let fields = known.fields.iter().map(|name| field(&text, name));
+        let known = decode::find_known_event(name).map(|known| {
+            let fields = known.fields.iter().map(|name| parse_field_description(&text, name));
             (known.event, fields.collect())
         });
         let name = name.to_owned();
@@ -59,7 +59,7 @@ impl Formats {
     }
 
     /// Adds the kernel's symbols, as `/proc/kallsyms` has them.
-    pub(super) fn add_symbols(&mut self, text: &[u8]) {
+    pub(super) fn add_kernel_symbols(&mut self, text: &[u8]) {
         for line in String::from_utf8_lossy(text).lines() {
             let mut words = line.split_whitespace();
             let address = words
@@ -69,7 +69,7 @@ impl Formats {
             if let (Some(address), Some(name)) = (address, name)
                 // An ordinary user sees zeros instead of the addresses of kernel symbols.
                 && address != 0
-                && Function::named(name) == Function::Tick
+                && Function::from_kernel_symbol(name) == Function::Tick
             {
                 self.ticks.insert(address);
             }
@@ -77,14 +77,14 @@ impl Formats {
     }
 
     /// Reads an event's number: the first two bytes in the record.
-    pub(super) fn id(&self, record: &[u8]) -> Option<u32> {
-        number(record.get(..2)?, self.big_endian).map(|id| id as u32)
+    pub(super) fn read_event_id(&self, record: &[u8]) -> Option<u32> {
+        decode_unsigned(record.get(..2)?, self.big_endian).map(|id| id as u32)
     }
 
     /// Decodes a binary event; `None` if the event has no use in recordings, or a field is missing.
-    pub(super) fn decode(&self, format: &Format, record: &[u8]) -> Option<TraceEvent> {
+    pub(super) fn decode_record(&self, format: &Format, record: &[u8]) -> Option<TraceEvent> {
         let (event, fields) = format.known.as_ref()?;
-        decode::decode(
+        decode::decode_event(
             *event,
             &Record {
                 bytes: record,
@@ -97,19 +97,19 @@ impl Formats {
 
 impl Format {
     /// Whether recordings have a use for the event.
-    pub(super) fn is_known(&self) -> bool {
+    pub(super) fn is_recordable(&self) -> bool {
         self.known.is_some()
     }
 }
 
 /// The value on a format file's line that begins with `key`.
-fn line_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+fn find_line_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     Some(value.trim())
 }
 
 /// Parses a field from a format file, such as `field:u32 state; offset:8; size:4; signed:0;`.
-fn field(text: &str, name: &str) -> Option<Field> {
+fn parse_field_description(text: &str, name: &str) -> Option<Field> {
     text.lines().find_map(|line| {
         let mut parts = line
             .trim()
@@ -134,18 +134,18 @@ fn field(text: &str, name: &str) -> Option<Field> {
 
 /// Decodes an unsigned number of 1, 2, 4 or 8 bytes; `None` for other lengths.
 #[inline]
-pub(super) fn number(bytes: &[u8], big_endian: bool) -> Option<u64> {
-    fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+pub(super) fn decode_unsigned(bytes: &[u8], big_endian: bool) -> Option<u64> {
+    fn to_array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
         bytes.try_into().ok()
     }
     Some(match (bytes.len(), big_endian) {
         (1, _) => u64::from(bytes[0]),
-        (2, false) => u64::from(u16::from_le_bytes(array(bytes)?)),
-        (2, true) => u64::from(u16::from_be_bytes(array(bytes)?)),
-        (4, false) => u64::from(u32::from_le_bytes(array(bytes)?)),
-        (4, true) => u64::from(u32::from_be_bytes(array(bytes)?)),
-        (8, false) => u64::from_le_bytes(array(bytes)?),
-        (8, true) => u64::from_be_bytes(array(bytes)?),
+        (2, false) => u64::from(u16::from_le_bytes(to_array(bytes)?)),
+        (2, true) => u64::from(u16::from_be_bytes(to_array(bytes)?)),
+        (4, false) => u64::from(u32::from_le_bytes(to_array(bytes)?)),
+        (4, true) => u64::from(u32::from_be_bytes(to_array(bytes)?)),
+        (8, false) => u64::from_le_bytes(to_array(bytes)?),
+        (8, true) => u64::from_be_bytes(to_array(bytes)?),
         _ => return None,
     })
 }
@@ -158,10 +158,10 @@ struct Record<'a> {
 
 impl Fields for Record<'_> {
     #[inline]
-    fn number(&self, index: usize) -> Option<u64> {
+    fn field_number(&self, index: usize) -> Option<u64> {
         let field = self.fields.get(index)?.as_ref()?;
         let end = field.offset.checked_add(field.size)?;
-        let value = number(self.bytes.get(field.offset..end)?, self.formats.big_endian)?;
+        let value = decode_unsigned(self.bytes.get(field.offset..end)?, self.formats.big_endian)?;
         if field.signed && field.size < 8 {
             let unused = 64 - 8 * field.size as u32;
             return Some(((value << unused) as i64 >> unused) as u64);
@@ -169,10 +169,10 @@ impl Fields for Record<'_> {
         Some(value)
     }
 
-    fn text(&self, index: usize) -> Option<&[u8]> {
+    fn field_text(&self, index: usize) -> Option<&[u8]> {
         let field = self.fields.get(index)?.as_ref()?;
         let (start, size) = if field.dynamic {
-            let place = self.number(index)? as u32;
+            let place = self.field_number(index)? as u32;
             ((place & 0xffff) as usize, (place >> 16) as usize)
         } else {
             (field.offset, field.size)
@@ -181,8 +181,8 @@ impl Fields for Record<'_> {
         bytes.split(|byte| *byte == 0).next()
     }
 
-    fn function(&self, index: usize) -> Function {
-        let Some(address) = self.number(index) else {
+    fn field_function(&self, index: usize) -> Function {
+        let Some(address) = self.field_number(index) else {
             return Function::Other;
         };
         if self.formats.ticks.contains(&address) {

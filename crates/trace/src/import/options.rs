@@ -14,9 +14,9 @@ pub struct ImportOptions {
 }
 
 impl ImportOptions {
-    /// Refuses a further file from another machine ([`Metadata::conflict_with`]). Warns if no fact shows that the
+    /// Refuses a further file from another machine ([`Metadata::machine_conflict_with`]). Warns if no fact shows that the
     /// machines are the same.
-    pub(super) fn check_machine(
+    pub(super) fn check_same_machine(
         self,
         so_far: &mut Metadata,
         next: &Metadata,
@@ -24,13 +24,13 @@ impl ImportOptions {
         if self.any_machine {
             return Ok(());
         }
-        if let Some(found) = so_far.conflict_with(next) {
+        if let Some(found) = so_far.machine_conflict_with(next) {
             return Err(format!(
                 "it seems to be of another machine than the files before it: {found}. A recording is of one machine, so \
                  import it on its own, or give --any-machine"
             ));
         }
-        if !so_far.may_show_conflict(next) {
+        if !so_far.has_comparable_facts(next) {
             so_far.warn("machine-unknown", || {
                 "these files do not say which machine they are of, and are taken to be of one. If they are not, import \
                  them one by one"

@@ -43,7 +43,7 @@ impl From<String> for Problem {
 
 impl Problem {
     /// The error of an import, with the name of the trace's file.
-    pub(super) fn in_file(self, path: &Path) -> ImportError {
+    pub(super) fn with_path(self, path: &Path) -> ImportError {
         match self {
             Self::Trace(problem) => ImportError::Trace {
                 path: path.to_owned(),
@@ -55,7 +55,7 @@ impl Problem {
 }
 
 /// Refuses CPU numbers beyond the kernel's limit, which no reader of recordings accepts.
-pub(super) fn check_cpu(cpu: u32) -> Result<(), Problem> {
+pub(super) fn check_cpu_number(cpu: u32) -> Result<(), Problem> {
     if cpu < MAX_CPUS {
         return Ok(());
     }

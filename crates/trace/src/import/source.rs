@@ -9,7 +9,7 @@ pub trait ReadAt {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Number of bytes.
-    fn size(&self) -> io::Result<u64>;
+    fn size_in_bytes(&self) -> io::Result<u64>;
 }
 
 impl ReadAt for File {
@@ -26,7 +26,7 @@ impl ReadAt for File {
         file.read(buffer)
     }
 
-    fn size(&self) -> io::Result<u64> {
+    fn size_in_bytes(&self) -> io::Result<u64> {
         self.metadata().map(|m| m.len())
     }
 }
@@ -41,7 +41,7 @@ impl ReadAt for &[u8] {
         Ok(count)
     }
 
-    fn size(&self) -> io::Result<u64> {
+    fn size_in_bytes(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
     }
 }
@@ -62,9 +62,9 @@ impl dyn ReadAt + '_ {
     }
 
     /// Reads exactly `size` bytes from `offset` on; fewer are an error.
-    pub(super) fn bytes(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn read_exactly(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, String> {
         let end = offset.checked_add(size);
-        let total = self.size().map_err(|error| error.to_string())?;
+        let total = self.size_in_bytes().map_err(|error| error.to_string())?;
         if end.is_none_or(|end| end > total) {
             return Err(format!(
                 "cut off or damaged: {what} takes {size} bytes from byte {offset} on, and the file \
@@ -78,7 +78,7 @@ impl dyn ReadAt + '_ {
     }
 
     /// The source as a stream of bytes from its start.
-    pub(super) fn stream(&self) -> Stream<'_> {
+    pub(super) fn stream_from_start(&self) -> Stream<'_> {
         Stream {
             input: self,
             offset: 0,
@@ -108,7 +108,7 @@ impl io::Seek for Stream<'_> {
                 return Ok(offset);
             }
             io::SeekFrom::Current(by) => (self.offset, by),
-            io::SeekFrom::End(by) => (self.input.size()?, by),
+            io::SeekFrom::End(by) => (self.input.size_in_bytes()?, by),
         };
         self.offset = from
             .checked_add_signed(by)

@@ -38,7 +38,7 @@ pub enum RecordingError {
 }
 
 impl RecordingError {
-    pub(super) fn io(path: &Path) -> impl Fn(std::io::Error) -> Self {
+    pub(super) fn io_error_with_path(path: &Path) -> impl Fn(std::io::Error) -> Self {
         let path = path.to_owned();
         move |cause| Self::Io {
             path: path.clone(),
@@ -47,14 +47,14 @@ impl RecordingError {
     }
 
     /// The error for a file that is no recording for this version.
-    pub(super) fn format(path: &Path, problem: String) -> Self {
+    pub(super) fn format_error(path: &Path, problem: String) -> Self {
         Self::Format {
             path: path.to_owned(),
             problem,
         }
     }
 
-    pub(super) fn parquet(path: &Path) -> impl Fn(parquet::errors::ParquetError) -> Self {
+    pub(super) fn parquet_error_with_path(path: &Path) -> impl Fn(parquet::errors::ParquetError) -> Self {
         let path = path.to_owned();
         move |cause| Self::Parquet {
             path: path.clone(),

@@ -58,7 +58,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// The name under which events of this kind are counted.
-    pub const fn name(&self) -> &'static str {
+    pub const fn kind_name(&self) -> &'static str {
         match self {
             Self::Idle(_) => "idle period",
             Self::BlockIssue(_) => "block request issued",

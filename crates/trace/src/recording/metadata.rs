@@ -28,7 +28,7 @@ pub struct Metadata {
     pub architecture: Option<String>,
     /// The processor's name as the kernel shows it: `AMD EPYC 7502 32-Core Processor`.
     pub processor: Option<String>,
-    /// A digest that tells the machine from all others, and has no other meaning ([`Metadata::conflict_with`]).
+    /// A digest that tells the machine from all others, and has no other meaning ([`Metadata::machine_conflict_with`]).
     pub machine_id: Option<String>,
     /// The clock of the recording's time stamps: `mono`, `local`, ...
     pub clock: Option<String>,
@@ -157,7 +157,7 @@ impl Metadata {
     ///
     /// The machines' identities decide if both are known. Otherwise facts known to both are compared, as far as no
     /// setting and no update changes them: architecture, processor, idle driver, idle states, frequencies.
-    pub fn conflict_with(&self, other: &Self) -> Option<String> {
+    pub fn machine_conflict_with(&self, other: &Self) -> Option<String> {
         if self.source.is_empty() || other.source.is_empty() {
             // One description is still empty: nothing was recorded under it yet.
             return None;
@@ -165,20 +165,20 @@ impl Metadata {
         let processors = [&self.processor, &other.processor];
         if let (Some(a), Some(b)) = (&self.machine_id, &other.machine_id) {
             return (a != b).then(|| {
-                text_conflict("processor", processors)
+                describe_text_conflict("processor", processors)
                     .unwrap_or_else(|| format!("two machines of one kind, {a} and {b}"))
             });
         }
-        text_conflict("architecture", [&self.architecture, &other.architecture])
-            .or_else(|| text_conflict("processor", processors))
-            .or_else(|| text_conflict("idle driver", [&self.idle_driver, &other.idle_driver]))
+        describe_text_conflict("architecture", [&self.architecture, &other.architecture])
+            .or_else(|| describe_text_conflict("processor", processors))
+            .or_else(|| describe_text_conflict("idle driver", [&self.idle_driver, &other.idle_driver]))
             .or_else(|| {
-                let shapes = [self.shapes(), other.shapes()];
-                conflict("idle states", shapes, |shapes| list_states(&shapes))
+                let shapes = [self.idle_state_shapes(), other.idle_state_shapes()];
+                describe_conflict("idle states", shapes, |shapes| list_states(&shapes))
             })
             .or_else(|| {
-                let ranges = [self.frequency_range(), other.frequency_range()];
-                conflict("frequencies", ranges, |(low, high)| {
+                let ranges = [self.khz_range(), other.khz_range()];
+                describe_conflict("frequencies", ranges, |(low, high)| {
                     format!("{low} to {high} kHz")
                 })
             })
@@ -188,9 +188,9 @@ impl Metadata {
             })
     }
 
-    /// Whether [`Metadata::conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
+    /// Whether [`Metadata::machine_conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
     /// no conflict means nothing.
-    pub(crate) fn may_show_conflict(&self, other: &Self) -> bool {
+    pub(crate) fn has_comparable_facts(&self, other: &Self) -> bool {
         self.source.is_empty()
             || (self.machine_id.is_some() && other.machine_id.is_some())
             || (self.processor.is_some() && other.processor.is_some())
@@ -200,7 +200,7 @@ impl Metadata {
     }
 
     /// Name, exit latency and target residency of all CPU groups' idle states.
-    fn shapes(&self) -> Option<Vec<StateShape<'_>>> {
+    fn idle_state_shapes(&self) -> Option<Vec<StateShape<'_>>> {
         let states = self.idle_states.iter().flat_map(|group| &group.states);
         let shapes: Vec<_> = states
             .map(|s| (s.name.as_str(), s.exit_latency, s.target_residency))
@@ -209,13 +209,13 @@ impl Metadata {
     }
 
     /// The lowest and the highest frequency of all CPUs, in kHz.
-    fn frequency_range(&self) -> Option<(u32, u32)> {
+    fn khz_range(&self) -> Option<(u32, u32)> {
         let all = self.frequency_domains.iter().flat_map(|domain| &domain.khz);
         Some((*all.clone().min()?, *all.max()?))
     }
 
     /// Adds a warning, or counts a warning known by name once more.
-    pub fn warn(&mut self, name: &str, text: impl FnOnce() -> String) {
+    pub fn add_or_count_warning(&mut self, name: &str, text: impl FnOnce() -> String) {
         match self.warnings.iter_mut().find(|w| w.name == name) {
             Some(warning) => warning.count += 1,
             None => self.warnings.push(Warning {
@@ -228,7 +228,7 @@ impl Metadata {
 
     /// Appends the description of a further part of the recording. Counts and warnings add up, and a fact counts as
     /// recorded only if all parts have it. The first part decides about the machine.
-    pub fn append(&mut self, next: Self) {
+    pub fn append_part(&mut self, next: Self) {
         if self.source.is_empty() {
             // The first part.
             let (lost, other) = (self.lost_events, self.other_events);
@@ -242,15 +242,15 @@ impl Metadata {
         if !self.source.split("; ").any(|part| part == next.source) {
             self.source = format!("{}; {}", self.source, next.source);
         }
-        or(&mut self.kernel, next.kernel);
-        or(&mut self.architecture, next.architecture);
-        or(&mut self.processor, next.processor);
-        or(&mut self.machine_id, next.machine_id);
-        or(&mut self.clock, next.clock);
-        or(&mut self.hz, next.hz);
-        or(&mut self.idle_driver, next.idle_driver);
-        or(&mut self.idle_governor, next.idle_governor);
-        or(&mut self.frequency_driver, next.frequency_driver);
+        fill_if_unknown(&mut self.kernel, next.kernel);
+        fill_if_unknown(&mut self.architecture, next.architecture);
+        fill_if_unknown(&mut self.processor, next.processor);
+        fill_if_unknown(&mut self.machine_id, next.machine_id);
+        fill_if_unknown(&mut self.clock, next.clock);
+        fill_if_unknown(&mut self.hz, next.hz);
+        fill_if_unknown(&mut self.idle_driver, next.idle_driver);
+        fill_if_unknown(&mut self.idle_governor, next.idle_governor);
+        fill_if_unknown(&mut self.frequency_driver, next.frequency_driver);
         if self.idle_states.is_empty() {
             self.idle_states = next.idle_states;
         }
@@ -281,7 +281,7 @@ impl Metadata {
             }
             (known, next) => known.or(next),
         };
-        self.recorded = self.recorded.weakest(next.recorded);
+        self.recorded = self.recorded.weaker_quality_of_each(next.recorded);
         self.lost_events = self.lost_events.saturating_add(next.lost_events);
         self.other_events = self.other_events.saturating_add(next.other_events);
         self.complete &= next.complete;
@@ -298,14 +298,14 @@ impl Metadata {
     }
 
     /// Keeps a task's name, unless [`MAX_NAMES`] names are known.
-    pub fn name_task(&mut self, task: u32, name: &str) {
+    pub fn keep_task_name(&mut self, task: u32, name: &str) {
         if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
             self.tasks.insert(task, name.to_owned());
         }
     }
 
     /// Keeps an interrupt's name, unless [`MAX_NAMES`] names are known.
-    pub fn name_interrupt(&mut self, irq: u32, name: &str) {
+    pub fn keep_interrupt_name(&mut self, irq: u32, name: &str) {
         if self.interrupts.len() < MAX_NAMES && !self.interrupts.contains_key(&irq) {
             self.interrupts.insert(irq, name.to_owned());
         }
@@ -313,7 +313,7 @@ impl Metadata {
 
     /// Adds the warning that a CPU goes on- or offline.
     pub fn warn_of_hotplug(&mut self, cpu: u32, time: Nanoseconds, online: bool) {
-        self.warn("hotplug", || {
+        self.add_or_count_warning("hotplug", || {
             let how = if online { "online" } else { "offline" };
             format!(
                 "CPU {cpu} goes {how} at {} ns; what it did on the way is left out",
@@ -334,7 +334,7 @@ fn list_states(states: &[StateShape<'_>]) -> String {
 }
 
 /// A sentence about two machines' values, if both are known and differ.
-fn conflict<T: PartialEq>(
+fn describe_conflict<T: PartialEq>(
     what: &str,
     values: [Option<T>; 2],
     text: impl Fn(T) -> String,
@@ -346,12 +346,12 @@ fn conflict<T: PartialEq>(
 }
 
 /// A sentence about two machines' texts, if both are known and differ.
-fn text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
-    conflict(what, texts.map(Option::as_ref), String::clone)
+fn describe_text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
+    describe_conflict(what, texts.map(Option::as_ref), String::clone)
 }
 
 /// Fills in an unknown value from the next part of a recording.
-fn or<T>(known: &mut Option<T>, next: Option<T>) {
+fn fill_if_unknown<T>(known: &mut Option<T>, next: Option<T>) {
     *known = known.take().or(next);
 }
 
@@ -452,7 +452,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// For each kind of fact the weaker quality of two recordings.
-    fn weakest(self, other: Self) -> Self {
+    fn weaker_quality_of_each(self, other: Self) -> Self {
         Self {
             idle: self.idle.min(other.idle),
             sleep_length: self.sleep_length.min(other.sleep_length),

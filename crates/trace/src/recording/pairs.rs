@@ -37,7 +37,7 @@ struct Cpu {
 }
 
 impl IdlePairs {
-    /// Pairs without a known event. `tasks_known`: [`IdlePairs::task`] is called for every task that begins to run.
+    /// Pairs without a known event. `tasks_known`: [`IdlePairs::note_task_ran`] is called for every task that begins to run.
     pub fn new(tasks_known: bool) -> Self {
         Self {
             tasks_known,
@@ -45,18 +45,18 @@ impl IdlePairs {
         }
     }
 
-    /// From now on [`IdlePairs::task`] is called for every task that begins to run.
-    pub fn tasks_are_recorded(&mut self) {
+    /// From now on [`IdlePairs::note_task_ran`] is called for every task that begins to run.
+    pub fn expect_task_notes(&mut self) {
         self.tasks_known = true;
     }
 
     /// Numbers of idle periods made so far, and of unpaired events.
-    pub fn counts(&self) -> PairCounts {
+    pub fn pair_counts(&self) -> PairCounts {
         self.counts
     }
 
     /// Notes that a CPU's governor was asked: its inputs, and its decision about the tick.
-    pub fn governor(
+    pub fn note_governor_call(
         &mut self,
         cpu: u32,
         time: Nanoseconds,
@@ -64,27 +64,27 @@ impl IdlePairs {
         stop_tick: Option<bool>,
     ) {
         let tracker = &mut self.cpus.entry(cpu).or_default().tracker;
-        tracker.ask_governor(time, inputs, stop_tick);
+        tracker.note_governor_call(time, inputs, stop_tick);
     }
 
     /// Notes that a task began to run on a CPU.
-    pub fn task(&mut self, cpu: u32) {
-        self.cpus.entry(cpu).or_default().tracker.run_task();
+    pub fn note_task_ran(&mut self, cpu: u32) {
+        self.cpus.entry(cpu).or_default().tracker.note_task_ran();
     }
 
     /// Notes that a CPU enters idle state `state`.
-    pub fn enter(&mut self, cpu: u32, time: Nanoseconds, state: u8) {
+    pub fn note_idle_entry(&mut self, cpu: u32, time: Nanoseconds, state: u8) {
         let known = self.cpus.entry(cpu).or_default();
         known.seen = true;
         self.counts.missing_exits += u64::from(known.tracker.is_idle());
-        known.tracker.enter(time, state);
+        known.tracker.note_idle_entry(time, state);
     }
 
     /// Ends a CPU's idle period, and returns it, unless the entry is missing.
-    pub fn exit(&mut self, cpu: u32, time: Nanoseconds) -> Option<Event> {
+    pub fn end_idle_period(&mut self, cpu: u32, time: Nanoseconds) -> Option<Event> {
         let known = self.cpus.entry(cpu).or_default();
         let first = !std::mem::replace(&mut known.seen, true);
-        match known.tracker.pair_exit(time) {
+        match known.tracker.try_end_idle_period(time) {
             Ok(mut period) => {
                 self.counts.periods += 1;
                 if !self.tasks_known {
@@ -105,7 +105,7 @@ impl IdlePairs {
     }
 
     /// Forgets the state of a CPU with missing events, or one that went offline.
-    pub fn forget(&mut self, cpu: u32) {
+    pub fn forget_cpu(&mut self, cpu: u32) {
         self.cpus.remove(&cpu);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let metadata = reader.metadata().clone();
     let device = find_drive(args.drive.as_deref(), &metadata)?;
     let mut collector = Collector::new(&metadata);
-    reader.for_each(|event| -> Result<(), RecordingError> {
+    reader.for_each_event(|event| -> Result<(), RecordingError> {
         collector.push(&event);
         Ok(())
     })?;

@@ -27,7 +27,7 @@ pub struct DeclaredDrive {
 impl DeclaredDrive {
     /// A sentence about facts that were not printed and are assumed; `None` without assumptions. APST support is
     /// reported elsewhere.
-    pub fn assumptions(&self) -> Option<String> {
+    pub fn describe_assumptions(&self) -> Option<String> {
         let states = usize::from(self.drive.npss) + 1;
         let all = format!("npss is not in it, and the {states} power states in it count as all");
         let coarse = "its idle and active powers all end in .02 W, as nvme-cli up to 1.11 prints any; they count as unknown";
@@ -144,7 +144,7 @@ pub(super) struct Printed {
 
 impl Printed {
     /// Takes idle and active powers that end in 0.02 W for unknown, which an old nvme-cli printed wrong.
-    pub(super) fn forget_coarse_powers(&mut self) {
+    pub(super) fn forget_powers_with_wrong_decimals(&mut self) {
         for state in &mut self.states {
             for power in [&mut state.idle_power, &mut state.active_power] {
                 *power = power.filter(|power| power.0 % 1_000_000 != 20_000);
@@ -153,7 +153,7 @@ impl Printed {
         self.coarse_powers = true;
     }
 
-    pub(super) fn complete(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
+    pub(super) fn complete_and_check(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
         let found = self.states.len();
         let Some(last) = found.checked_sub(1) else {
             return Err(match self.npss {
@@ -170,7 +170,7 @@ impl Printed {
                 return Err(IdCtrlProblem::StateCount { npss, found });
             }
             Some(npss) => npss,
-            None => checked_npss(last as u64)?,
+            None => check_npss(last as u64)?,
         };
         let model = self.model.filter(|model| !model.is_empty());
         Ok(DeclaredDrive {
@@ -191,7 +191,7 @@ impl Printed {
     }
 }
 
-pub(super) fn checked_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
+pub(super) fn check_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
     if npss < MAX_POWER_STATES as u64 {
         Ok(npss as u8)
     } else {
@@ -200,13 +200,13 @@ pub(super) fn checked_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
 }
 
 /// Decodes the maximum power: `MP` in 0.0001 W if `MXPS` is set, else in 0.01 W.
-pub(super) fn max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
+pub(super) fn decode_max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
     let unit = if is_fine { 100 } else { 10_000 };
     (value != 0).then_some(Microwatts(value * unit))
 }
 
 /// Decodes an idle or active power: scale 1 is 0.0001 W, 2 is 0.01 W, 0 is "not reported", 3 is reserved.
-pub(super) fn scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
+pub(super) fn decode_scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
     let unit = match scale {
         1 => 100,
         2 => 10_000,
@@ -216,12 +216,12 @@ pub(super) fn scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
 }
 
 /// Cuts a rank to its 5 bits; the others are reserved.
-pub(super) fn rank(value: u64) -> u8 {
+pub(super) fn mask_rank(value: u64) -> u8 {
     (value & 0x1f) as u8
 }
 
 /// A fixed-width string of the dump without padding. Characters unfit for terminals become replacement characters.
-pub(super) fn string(text: &str) -> String {
+pub(super) fn trim_and_clean(text: &str) -> String {
     text.trim_end_matches([' ', '\0', '\r', '\n', '\t'])
         .chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -231,7 +231,7 @@ pub(super) fn string(text: &str) -> String {
 pub(super) const LATENCY: &str = "microseconds from 0 to 4294967295";
 
 /// Undoes the signed printing of 32-bit latencies by some releases of nvme-cli; `None` for impossible values.
-pub(super) fn unwrapped_latency(value: i64) -> Option<u32> {
+pub(super) fn undo_signed_latency(value: i64) -> Option<u32> {
     u32::try_from(value)
         .ok()
         .or_else(|| i32::try_from(value).ok().map(|v| v as u32))

@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    pub(super) const fn template(self) -> &'static str {
+    pub(super) const fn template_machine_name(self) -> &'static str {
         match self {
             Self::Amd => "epyc-7502",
             Self::Client => "laptop",
@@ -77,7 +77,7 @@ pub(super) struct Record<'a> {
 }
 
 impl Record<'_> {
-    pub(super) fn processor(&self) -> Option<&Processor> {
+    pub(super) fn known_processor(&self) -> Option<&Processor> {
         self.system.processor.as_ref()
     }
 
@@ -92,7 +92,7 @@ impl Record<'_> {
     }
 
     /// The text of the source of plain figures.
-    pub(super) fn source(&self) -> String {
+    pub(super) fn source_of_plain_figures(&self) -> String {
         format!("recorded {}: {}", self.system.name, self.system.source)
     }
 }
@@ -103,13 +103,13 @@ fn count_cpus(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
 }
 
 /// The system's recorded idle states; an error if there are none.
-pub(super) fn recorded_idle(system: &RecordedSystem) -> Result<&RecordedIdle, MachineError> {
+pub(super) fn require_idle_states(system: &RecordedSystem) -> Result<&RecordedIdle, MachineError> {
     let idle = system.idle.as_ref();
-    idle.ok_or_else(|| missing_record(system, "idle states"))
+    idle.ok_or_else(|| missing_record_error(system, "idle states"))
 }
 
 /// The error for a recorded system that lacks some data.
-pub(super) fn missing_record(system: &RecordedSystem, missing: &'static str) -> MachineError {
+pub(super) fn missing_record_error(system: &RecordedSystem, missing: &'static str) -> MachineError {
     MachineError::OnlyRecorded {
         name: system.name.clone(),
         missing,
@@ -117,7 +117,7 @@ pub(super) fn missing_record(system: &RecordedSystem, missing: &'static str) -> 
 }
 
 /// The figure if `applies`, or else a figure that is not given.
-pub(super) fn figure_if(applies: bool, figure: &Figure) -> Figure {
+pub(super) fn figure_if_applicable(applies: bool, figure: &Figure) -> Figure {
     if applies {
         figure.clone()
     } else {

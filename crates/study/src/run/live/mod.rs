@@ -114,7 +114,7 @@ impl<'a> Live<'a> {
         if held.policy.as_ref().is_some_and(|now| now.index == policy) {
             return Ok(());
         }
-        held.release()?;
+        held.put_back_and_release()?;
         let planned = &self.plan.policies[policy];
         let changes = PolicyChanges::new(&self.system, planned)?;
         let (mut hold, mut daemon) = (None, None);
@@ -141,7 +141,7 @@ impl<'a> Live<'a> {
         config: &str,
         cancelled: &AtomicBool,
     ) -> Result<Option<Arc<DaemonProcess>>, StudyError> {
-        hold.lend(|lock| {
+        hold.lend_lock_to_tenant(|lock| {
             let lock =
                 lock.map_err(|e| StudyError::Settings(format!("the settings' lock: {e}")))?;
             DaemonProcess::start(&self.wakepath, &self.system, config, lock, cancelled)
@@ -164,7 +164,7 @@ impl HeldState {
             hold: Some(hold), ..
         }) = self.policy.take()
         {
-            let released = hold.release().map_err(|e| settings::settings_error(&e))?;
+            let released = hold.put_back_and_release().map_err(|e| settings::settings_error(&e))?;
             if let Some((session, restored)) = released {
                 self.session = Some(session);
                 // A leftover setting would spoil the next runs.
@@ -250,7 +250,7 @@ impl Backend for Live<'_> {
 
     fn end(&self) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.release()
+        held.put_back_and_release()
     }
 }
 

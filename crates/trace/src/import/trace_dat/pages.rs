@@ -1,9 +1,9 @@
 //! A CPU's events: the kernel's ring buffer, page by page.
 
 use super::header::{CpuData, Header};
-use super::unpack::unpack;
+use super::unpack::unpack_zstd;
 use crate::import::ReadAt;
-use crate::import::formats::number;
+use crate::import::formats::decode_unsigned;
 
 /// Flags beside the number of bytes used (`kernel/trace/ring_buffer.c`): events before the page are missing, and their
 /// number follows the events.
@@ -31,7 +31,7 @@ pub(super) enum Item {
 }
 
 impl Item {
-    pub(super) fn time(self) -> u64 {
+    pub(super) fn timestamp(self) -> u64 {
         match self {
             Self::Lost { time, .. } | Self::Event { time, .. } => time,
         }
@@ -71,7 +71,7 @@ impl<'a> CpuEvents<'a> {
         header: &'a Header,
         data: &CpuData,
     ) -> Result<Self, String> {
-        let size = input.size().map_err(|error| error.to_string())?;
+        let size = input.size_in_bytes().map_err(|error| error.to_string())?;
         let end = data.offset.checked_add(data.size);
         let Some(end) = end.filter(|end| *end <= size) else {
             return Err(format!(
@@ -101,41 +101,41 @@ impl<'a> CpuEvents<'a> {
     }
 
     /// Takes the next event or loss; `None` after the last one.
-    pub(super) fn next(&mut self) -> Result<Option<Item>, String> {
+    pub(super) fn next_item(&mut self) -> Result<Option<Item>, String> {
         loop {
             while self.position >= self.page_end {
-                if !self.next_page()? {
+                if !self.go_to_next_page()? {
                     return Ok(None);
                 }
             }
             if let Some(MissedEvents(count)) = self.lost.take() {
-                let time = self.header.nanoseconds(self.stamp);
+                let time = self.header.stamp_to_nanoseconds(self.stamp);
                 return Ok(Some(Item::Lost { time, count }));
             }
-            if let Some(item) = self.next_event()? {
+            if let Some(item) = self.take_item_on_page()? {
                 return Ok(Some(item));
             }
         }
     }
 
-    /// Bytes of an event that [`CpuEvents::next`] has just returned.
-    pub(super) fn record(&self, item: &Item) -> &[u8] {
+    /// Bytes of an event that [`CpuEvents::next_item`] has just returned.
+    pub(super) fn bytes_of_item(&self, item: &Item) -> &[u8] {
         match item {
             Item::Event { start, end, .. } => &self.block[*start..*end],
             Item::Lost { .. } => &[],
         }
     }
 
-    fn word(&self, position: usize) -> Option<u32> {
+    fn peek_u32_at(&self, position: usize) -> Option<u32> {
         let bytes = self.block.get(position..position + 4)?;
-        number(bytes, self.header.formats.big_endian).map(|n| n as u32)
+        decode_unsigned(bytes, self.header.formats.big_endian).map(|n| n as u32)
     }
 
     #[inline]
-    fn next_event(&mut self) -> Result<Option<Item>, String> {
-        let word = match self.word(self.position) {
+    fn take_item_on_page(&mut self) -> Result<Option<Item>, String> {
+        let word = match self.peek_u32_at(self.position) {
             Some(word) if self.position + 4 <= self.page_end => word,
-            _ => return Err(self.damaged("an event is cut off")),
+            _ => return Err(self.explain_damage("an event is cut off")),
         };
         let (kind, delta) = if self.header.formats.big_endian {
             (word >> TIME_BITS, u64::from(word & ((1 << TIME_BITS) - 1)))
@@ -144,7 +144,7 @@ impl<'a> CpuEvents<'a> {
         };
         let after = self.position + 4;
         let next = match kind {
-            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => self.word(after).unwrap_or(0),
+            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => self.peek_u32_at(after).unwrap_or(0),
             _ => 0,
         };
         let (start, size) = match kind {
@@ -175,32 +175,32 @@ impl<'a> CpuEvents<'a> {
         self.stamp = self.stamp.wrapping_add(delta);
         let end = start + size.next_multiple_of(4);
         if end > self.page_end || size < 2 {
-            return Err(self.damaged("an event reaches beyond its page"));
+            return Err(self.explain_damage("an event reaches beyond its page"));
         }
         self.position = end;
         Ok(Some(Item::Event {
-            time: self.header.nanoseconds(self.stamp),
+            time: self.header.stamp_to_nanoseconds(self.stamp),
             start,
             end: start + size,
         }))
     }
 
     #[cold]
-    fn damaged(&self, what: &str) -> String {
+    fn explain_damage(&self, what: &str) -> String {
         format!(
             "damaged: {what}, on CPU {} at {} ns, before byte {} of the file",
             self.cpu,
-            self.header.nanoseconds(self.stamp),
+            self.header.stamp_to_nanoseconds(self.stamp),
             self.offset
         )
     }
 
     /// Goes to the CPU's next page; `false` after the last one.
-    fn next_page(&mut self) -> Result<bool, String> {
+    fn go_to_next_page(&mut self) -> Result<bool, String> {
         let size = self.header.page_size as usize;
         self.page += size;
         if self.page >= self.block.len() {
-            if !self.next_block()? {
+            if !self.read_next_block()? {
                 return Ok(false);
             }
             self.page = 0;
@@ -210,20 +210,20 @@ impl<'a> CpuEvents<'a> {
         let page = &self.block[self.page..(self.page + size).min(self.block.len())];
         let data = 8 + long;
         let (Some(stamp), Some(commit)) = (
-            page.get(..8).and_then(|bytes| number(bytes, big_endian)),
+            page.get(..8).and_then(|bytes| decode_unsigned(bytes, big_endian)),
             page.get(8..data)
-                .and_then(|bytes| number(bytes, big_endian)),
+                .and_then(|bytes| decode_unsigned(bytes, big_endian)),
         ) else {
-            return Err(self.damaged("a page is cut off"));
+            return Err(self.explain_damage("a page is cut off"));
         };
         let used = data + (commit & USED) as usize;
         if used > page.len() {
-            return Err(self.damaged("a page has more events than room"));
+            return Err(self.explain_damage("a page has more events than room"));
         }
         self.lost = (commit & MISSED != 0).then(|| {
             let counted = commit & MISSED_COUNTED != 0;
             let stored = page.get(used..used + long).filter(|_| counted);
-            MissedEvents(stored.and_then(|bytes| number(bytes, big_endian)))
+            MissedEvents(stored.and_then(|bytes| decode_unsigned(bytes, big_endian)))
         });
         self.stamp = stamp;
         self.position = self.page + data;
@@ -231,27 +231,27 @@ impl<'a> CpuEvents<'a> {
         Ok(true)
     }
 
-    fn u32(&mut self) -> Result<u32, String> {
-        let bytes = self.input.bytes(self.offset, 4, "a chunk of events")?;
+    fn read_u32_from_file(&mut self) -> Result<u32, String> {
+        let bytes = self.input.read_exactly(self.offset, 4, "a chunk of events")?;
         self.offset += 4;
-        number(&bytes, self.header.formats.big_endian)
+        decode_unsigned(&bytes, self.header.formats.big_endian)
             .map(|n| n as u32)
             .ok_or_else(|| "cut off in a chunk of events".to_owned())
     }
 
     /// Reads the next pages into memory, or unpacks the next chunk; `false` after the last one.
-    fn next_block(&mut self) -> Result<bool, String> {
+    fn read_next_block(&mut self) -> Result<bool, String> {
         if self.header.compressed {
             if self.chunks == 0 {
                 return Ok(false);
             }
             self.chunks -= 1;
-            let packed = self.u32()?;
-            let unpacked = self.u32()?;
+            let packed = self.read_u32_from_file()?;
+            let unpacked = self.read_u32_from_file()?;
             let what = format!("a chunk of events of CPU {}", self.cpu);
-            let bytes = self.input.bytes(self.offset, u64::from(packed), &what)?;
+            let bytes = self.input.read_exactly(self.offset, u64::from(packed), &what)?;
             self.offset += u64::from(packed);
-            self.block = unpack(&bytes, unpacked, &what)?;
+            self.block = unpack_zstd(&bytes, unpacked, &what)?;
             return Ok(!self.block.is_empty());
         }
         // Up to a megabyte of whole pages at a time.
