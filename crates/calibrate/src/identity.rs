@@ -43,7 +43,9 @@ fn describe_drive(system: &System, disk: &str) -> Option<String> {
         .filter_map(|file| read_text(system, &format!("{device}/{file}")))
         .collect();
     if named.is_empty() {
-        let sectors = system.root().read_number_if_readable(&format!("sys/block/{disk}/size"))?;
+        let sectors = system
+            .root()
+            .read_number_if_readable(&format!("sys/block/{disk}/size"))?;
         return Some(format!("{} bytes", sectors.saturating_mul(512)));
     }
     Some(named.join(" "))

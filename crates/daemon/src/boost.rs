@@ -54,7 +54,9 @@ pub fn choose_boost_owner(system: &System, mode: BoostMode) -> Result<BoostOwner
 
 /// Reads a file of a frequency policy for a message; `none` if it cannot be read.
 fn read_policy_file_or_none(system: &System, policy: usize, name: &str) -> String {
-    let text = system.root().read_text_if_readable(&format!("{POLICY}{policy}/{name}"));
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("{POLICY}{policy}/{name}"));
     text.unwrap_or_else(|| "none".to_owned())
 }
 
@@ -132,19 +134,30 @@ impl Boost {
 
 impl PolicyBoost {
     fn new(system: &System, policy: usize, tick: TickRate, held: Option<&Hold>) -> Option<Self> {
-        let key = SettingKey::for_matching_scope(setting::find_setting("frequency-min")?, At::CpufreqPolicy(policy))?;
+        let key = SettingKey::for_matching_scope(
+            setting::find_setting("frequency-min")?,
+            At::CpufreqPolicy(policy),
+        )?;
         let cpus = system.cpus_of_cpufreq_policy(policy);
         let before = held.and_then(|hold| hold.value_before_hold(&key));
-        let base: u64 = before.or_else(|| system.read_setting(&key).ok())?.parse().ok()?;
+        let base: u64 = before
+            .or_else(|| system.read_setting(&key).ok())?
+            .parse()
+            .ok()?;
         let folder = format!("{POLICY}{policy}");
         let max = system
             .root()
             .read_number_if_readable(&format!("{folder}/scaling_max_freq"))?;
-        let declared = system.root().read_number_if_readable(&format!("{folder}/base_frequency"));
+        let declared = system
+            .root()
+            .read_number_if_readable(&format!("{folder}/base_frequency"));
         // Firmware gives the frequency in MHz.
         let nominal = cpus.first().and_then(|cpu| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/acpi_cppc/nominal_freq");
-            system.root().read_number_if_readable(&path)?.checked_mul(1000)
+            system
+                .root()
+                .read_number_if_readable(&path)?
+                .checked_mul(1000)
         });
         if base >= max {
             return None;

@@ -28,17 +28,24 @@ pub fn run_until_stopped(
     let session = open_session(system, lender)?;
     log_recovered(&session);
     let mut daemon = Daemon::start_parts(system, session, &config, None)?;
-    notify_systemd(&[NotifyState::Ready, NotifyState::Status(&daemon.status_line())]);
+    notify_systemd(&[
+        NotifyState::Ready,
+        NotifyState::Status(&daemon.status_line()),
+    ]);
     while let Interruption::Reload = daemon.serve_until_interrupted(&signals)? {
         notify_systemd(&[NotifyState::Status("Reloading")]);
         // The new configuration is checked before anything stops: leases go on if it is refused.
-        let accepted = load_config(path).map_err(DaemonError::from).and_then(|new| {
-            daemon.check_can_take_over(&new)?;
-            Ok(new)
-        });
+        let accepted = load_config(path)
+            .map_err(DaemonError::from)
+            .and_then(|new| {
+                daemon.check_can_take_over(&new)?;
+                Ok(new)
+            });
         let refusal = match accepted {
             Ok(new) => {
-                let Some(reloaded) = restart_with_new_config(daemon, system, lender, &config, &new)? else {
+                let Some(reloaded) =
+                    restart_with_new_config(daemon, system, lender, &config, &new)?
+                else {
                     return Ok(());
                 };
                 daemon = reloaded.daemon;

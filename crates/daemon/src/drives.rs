@@ -39,7 +39,10 @@ pub(crate) struct DriveReport {
 
 impl ManagedDrives {
     /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
-    pub(crate) fn find_managed(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
+    pub(crate) fn find_managed(
+        system: &System,
+        config: &Config,
+    ) -> (Self, Vec<(String, SettingsError)>) {
         let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
         let (profiles, unfit) = find_profiles(system, config, mains);
         let by_supply = profiles.iter().any(DriveProfile::depends_on_supply);
@@ -116,7 +119,9 @@ impl ManagedDrives {
                     log::log_info(&format!("{}: another APST table is set", profile.name));
                 }
                 CheckOutcome::Replaced(model) => {
-                    report.errors.extend(forget_replaced_drive(profile, &model, hold));
+                    report
+                        .errors
+                        .extend(forget_replaced_drive(profile, &model, hold));
                     return false;
                 }
                 CheckOutcome::Failed(error) => report.errors.push(error),
@@ -170,7 +175,11 @@ impl ManagedDrives {
 
 /// Leaves a drive alone that has taken the place of a drive with a profile: neither the profile nor the old table is for
 /// the newcomer.
-fn forget_replaced_drive(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
+fn forget_replaced_drive(
+    profile: &DriveProfile,
+    model: &str,
+    hold: &Hold,
+) -> Option<SettingsError> {
     log::log_warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",
         profile.name,

@@ -57,14 +57,20 @@ mod tests {
     fn a_burst_is_two_changes() {
         let mut leases = Leases::default();
         let give = LeaseChange { cpu: 1, give: true };
-        assert_eq!(leases.handle_events(&[event(1, BurstEvent::Io, 10)]), [give]);
+        assert_eq!(
+            leases.handle_events(&[event(1, BurstEvent::Io, 10)]),
+            [give]
+        );
         assert_eq!(leases.handle_events(&[event(1, BurstEvent::Io, 20)]), []);
         assert_eq!(leases.count_given_leases(), 1);
         let back = LeaseChange {
             cpu: 1,
             give: false,
         };
-        assert_eq!(leases.handle_events(&[event(1, BurstEvent::Quiet, 30)]), [back]);
+        assert_eq!(
+            leases.handle_events(&[event(1, BurstEvent::Quiet, 30)]),
+            [back]
+        );
         assert_eq!(leases.count_given_leases(), 0);
     }
 

@@ -39,9 +39,9 @@ impl Metrics {
     /// The metrics in Prometheus' text format.
     pub fn to_prometheus_text(&self) -> String {
         let mut page = MetricsPage::default();
-        page.begin("build_info", MetricKind::Gauge, "The version that runs.");
+        page.begin_metric("build_info", MetricKind::Gauge, "The version that runs.");
         page.add_labelled("version", env!("CARGO_PKG_VERSION"), 1);
-        page.begin(
+        page.begin_metric(
             "policy_in_force",
             MetricKind::Gauge,
             "1 if all that the configuration asks of this policy is in force, 0 if it or a part of it is off.",
@@ -49,7 +49,7 @@ impl Metrics {
         for (policy, in_force) in &self.policies {
             page.add_labelled("policy", policy, u64::from(*in_force));
         }
-        page.begin(
+        page.begin_metric(
             "ios_total",
             MetricKind::Counter,
             "Block I/Os that were watched.",

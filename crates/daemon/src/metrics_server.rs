@@ -165,7 +165,8 @@ mod tests {
     #[test]
     fn only_reading_is_answered() {
         let status = |request: &str| {
-            let answer = String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
+            let answer =
+                String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
             answer.split("\r\n").next().unwrap().to_owned()
         };
         assert_eq!(status("GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
@@ -183,7 +184,8 @@ mod tests {
     fn only_this_machine_is_answered() {
         let status = |host: &str| {
             let request = format!("GET /metrics HTTP/1.1\r\nAccept: */*\r\n{host}\r\n\r\n");
-            let answer = String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
+            let answer =
+                String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
             answer.split(' ').nth(1).unwrap().to_owned()
         };
         for host in [

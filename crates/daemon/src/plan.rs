@@ -90,7 +90,8 @@ impl DaemonPlan {
         match self.plan_boost(system, mode, held) {
             Ok(()) => {}
             Err(why) if mode == BoostMode::Auto => {
-                self.missing.add_missing_optional("boost", format!("boost: {why}"));
+                self.missing
+                    .add_missing_optional("boost", format!("boost: {why}"));
             }
             Err(why) => self.missing.add_missing("boost", format!("boost: {why}")),
         }
@@ -132,7 +133,8 @@ impl DaemonPlan {
             self.missing.add_missing("drives", why);
         }
         for (name, why) in unfit {
-            self.missing.add_missing("drives", format!("drive {name}: {why}"));
+            self.missing
+                .add_missing("drives", format!("drive {name}: {why}"));
         }
         for profile in profiles {
             if profile.observes_gaps() && profile.devices_with_observed_gaps().next().is_none() {
@@ -149,9 +151,15 @@ impl DaemonPlan {
     ///
     /// # Errors
     /// As said.
-    pub(crate) fn check_not_empty_or_worse(&self, predecessor: Option<&MissingPolicies>) -> Result<(), DaemonError> {
+    pub(crate) fn check_not_empty_or_worse(
+        &self,
+        predecessor: Option<&MissingPolicies>,
+    ) -> Result<(), DaemonError> {
         if self.is_empty() {
-            return Err(DaemonError::nothing_to_do(&self.missing.reasons, self.passes));
+            return Err(DaemonError::nothing_to_do(
+                &self.missing.reasons,
+                self.passes,
+            ));
         }
         predecessor.map_or(Ok(()), |predecessor| {
             self.missing.check_misses_no_more_than(predecessor)
@@ -195,11 +203,28 @@ impl DaemonPlan {
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
-    pub(crate) fn reserve_settings(&self, system: &System, session: Session) -> Result<Hold, SettingsError> {
+    pub(crate) fn reserve_settings(
+        &self,
+        system: &System,
+        session: Session,
+    ) -> Result<Hold, SettingsError> {
         let mut values = self.constant.clone();
-        values.extend(self.drives.profiles.iter().map(DriveProfile::setting_and_table));
-        values.extend(self.limits.iter().flat_map(LeaseLimits::settings_with_lease_values));
-        values.extend(self.boost.iter().flat_map(Boost::settings_with_highest_values));
+        values.extend(
+            self.drives
+                .profiles
+                .iter()
+                .map(DriveProfile::setting_and_table),
+        );
+        values.extend(
+            self.limits
+                .iter()
+                .flat_map(LeaseLimits::settings_with_lease_values),
+        );
+        values.extend(
+            self.boost
+                .iter()
+                .flat_map(Boost::settings_with_highest_values),
+        );
         let wanted = WantedSetting {
             values,
             notes: Vec::new(),

@@ -49,6 +49,9 @@ impl ProbeCost {
 
     /// The latest figures.
     pub(crate) fn latest_cost(&self) -> Option<Cost> {
-        self.meter.as_ref().and_then(CostMeter::read_cost).or(self.last)
+        self.meter
+            .as_ref()
+            .and_then(CostMeter::read_cost)
+            .or(self.last)
     }
 }

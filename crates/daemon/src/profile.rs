@@ -44,7 +44,10 @@ impl Disk {
     /// (Documentation/block/stat.rst).
     fn read_io_count(&self, system: &System) -> u64 {
         let path = format!("sys/block/{}/stat", self.name);
-        let text = system.root().read_text_if_readable(&path).unwrap_or_default();
+        let text = system
+            .root()
+            .read_text_if_readable(&path)
+            .unwrap_or_default();
         let fields: Vec<&str> = text.split_whitespace().collect();
         [0, 4]
             .into_iter()
@@ -115,11 +118,13 @@ impl DriveProfile {
     ) -> Result<Option<Self>, SettingsError> {
         let identity = DriveIdentity::read(system.root(), name);
         let mut configs = config.drive.iter();
-        let Some(drive_config) = configs.find(|config| is_profile_for_drive(config, &identity)) else {
+        let Some(drive_config) = configs.find(|config| is_profile_for_drive(config, &identity))
+        else {
             return Ok(None);
         };
         let info = setting::find_setting("apst");
-        let Some(key) = info.and_then(|info| SettingKey::for_matching_scope(info, At::Drive(name.to_owned())))
+        let Some(key) =
+            info.and_then(|info| SettingKey::for_matching_scope(info, At::Drive(name.to_owned())))
         else {
             return Ok(None);
         };
@@ -314,7 +319,8 @@ impl DriveProfile {
 
 /// Whether a profile is for the drive with this identity.
 fn is_profile_for_drive(config: &DriveConfig, identity: &DriveIdentity) -> bool {
-    matches_wildcards(&config.model, &identity.model) && matches_wildcards(&config.serial, &identity.serial)
+    matches_wildcards(&config.model, &identity.model)
+        && matches_wildcards(&config.serial, &identity.serial)
 }
 
 /// The block devices of a drive.
@@ -331,7 +337,9 @@ fn list_disks_of_drive(system: &System, drive: &str) -> Vec<Disk> {
 
 /// Reads the device number of a block device as the eBPF programs have it: major << 20 | minor.
 fn read_device_number(system: &System, disk: &str) -> Option<u32> {
-    let text = system.root().read_text_if_readable(&format!("sys/block/{disk}/dev"))?;
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("sys/block/{disk}/dev"))?;
     let (major, minor) = text.split_once(':')?;
     let number = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
     (number != 0).then_some(number)

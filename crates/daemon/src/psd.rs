@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakepath_policies::psd::{Ceiling, LeaseCeiling, PsdSettings};
 use wakepath_settings::{Hold, SettingsError, SettingsPlan, WantedSetting};
 use wakepath_system::setting::{format_resume_latency, parse_resume_limit_us};
-use wakepath_system::{At, SettingKey, System, find_state_by_name, setting, latency_just_above_c1};
+use wakepath_system::{At, SettingKey, System, find_state_by_name, latency_just_above_c1, setting};
 use wakepath_units::Nanoseconds;
 
 use crate::lease::LeaseChange;
@@ -56,7 +56,8 @@ impl LeaseLimit {
             return Ok(Err(NoLease::NoIdleStates));
         };
         let info = setting::find_setting("cpu-latency");
-        let Some(key) = info.and_then(|info| SettingKey::for_matching_scope(info, At::Cpu(cpu))) else {
+        let Some(key) = info.and_then(|info| SettingKey::for_matching_scope(info, At::Cpu(cpu)))
+        else {
             return Ok(Err(NoLease::NoLimitFile));
         };
         let before = held.and_then(|hold| hold.value_before_hold(&key));
@@ -111,7 +112,7 @@ impl LeaseLimits {
                 "this kernel has no latency limit per CPU (/{CPU_LIMIT}), which needs CONFIG_PM"
             ));
         }
-        if limits.limits().next().is_none() {
+        if limits.known_limits().next().is_none() {
             return Err(format!(
                 "every CPU has a limit already that is as strict as the ceiling (/{CPU_LIMIT})"
             ));
@@ -130,7 +131,10 @@ impl LeaseLimits {
 
     /// Number of CPUs and the ceiling in words, for a status line.
     pub fn describe_cpus_and_ceiling(&self) -> String {
-        let distinct: BTreeSet<&str> = self.known_limits().map(|limit| limit.value.as_str()).collect();
+        let distinct: BTreeSet<&str> = self
+            .known_limits()
+            .map(|limit| limit.value.as_str())
+            .collect();
         let values: Vec<&str> = distinct.into_iter().collect();
         format!(
             "{} CPU(s), ceiling {} us",
@@ -167,7 +171,10 @@ impl LeaseLimits {
                 };
                 hold.reserve_more(&SettingsPlan::from_wanted(system, wanted)?)?;
                 self.cpus.insert(cpu, Some(limit));
-                let text = format!("cpu{cpu} has come online: leases on {}", self.describe_cpus_and_ceiling());
+                let text = format!(
+                    "cpu{cpu} has come online: leases on {}",
+                    self.describe_cpus_and_ceiling()
+                );
                 return Ok(Some(text));
             }
             // A CPU without idle states or without a limit can get them later.
@@ -191,7 +198,11 @@ impl LeaseLimits {
 }
 
 /// The ceiling of leases on a CPU in us; `None` if the CPU has no idle states that tell it.
-fn resolve_ceiling_us(system: &System, cpu: usize, ceiling: &LeaseCeiling) -> Result<Option<u64>, String> {
+fn resolve_ceiling_us(
+    system: &System,
+    cpu: usize,
+    ceiling: &LeaseCeiling,
+) -> Result<Option<u64>, String> {
     if let LeaseCeiling::Of(Ceiling::Latency(limit)) = ceiling {
         return Ok(Some(limit.as_micros()));
     }

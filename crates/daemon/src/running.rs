@@ -80,7 +80,10 @@ impl Daemon {
             0 => None,
             port => Some(listen_for_metrics(port)?),
         };
-        let minima = plan.boost.iter().flat_map(Boost::settings_with_highest_values);
+        let minima = plan
+            .boost
+            .iter()
+            .flat_map(Boost::settings_with_highest_values);
         let daemon = Self {
             minima: minima.map(|(key, _)| ManagedSetting::new(key)).collect(),
             system: system.clone(),
@@ -135,7 +138,10 @@ impl Daemon {
     }
 
     /// Waits for events and acts on them, until the daemon is interrupted.
-    pub(crate) fn serve_until_interrupted(&mut self, signals: &Signals) -> Result<Interruption, DaemonError> {
+    pub(crate) fn serve_until_interrupted(
+        &mut self,
+        signals: &Signals,
+    ) -> Result<Interruption, DaemonError> {
         let watchdog = sd_notify::watchdog_enabled()
             .filter(|time| !time.is_zero())
             .map(|time| time / 2);
@@ -163,7 +169,11 @@ impl Daemon {
     }
 
     /// Waits until an event comes or something is due. Returns whether a client asks for metrics.
-    fn wait_for_events(&self, signals: &Signals, watchdog_next: Option<Instant>) -> io::Result<bool> {
+    fn wait_for_events(
+        &self,
+        signals: &Signals,
+        watchdog_next: Option<Instant>,
+    ) -> io::Result<bool> {
         let readable = PollFlags::IN;
         let mut fds: Vec<PollFd<'_>> = signals
             .interruption_descriptors()
@@ -174,7 +184,10 @@ impl Daemon {
         }
         let server_index = fds.len();
         if let Some(server) = &self.server {
-            fds.push(PollFd::from_borrowed_fd(server.client_descriptor(), readable));
+            fds.push(PollFd::from_borrowed_fd(
+                server.client_descriptor(),
+                readable,
+            ));
         }
         let time_left = self.time_to_next_action(watchdog_next);
         let timeout = time_left.and_then(|time| Timespec::try_from(time).ok());
@@ -277,7 +290,9 @@ impl Daemon {
         let watch = self.watch.as_ref();
         let report = self
             .drives
-            .check_if_due(&self.system, &self.hold, |device| watch?.idle_gaps_of_drive(device));
+            .check_if_due(&self.system, &self.hold, |device| {
+                watch?.idle_gaps_of_drive(device)
+            });
         self.metrics.tables_set_again += report.set_again;
         for error in report.errors {
             self.count_and_log_failure(&error);
@@ -291,8 +306,15 @@ impl Daemon {
             (metrics.ios, metrics.lost) = watch.io_counts_and_lost_events();
         }
         metrics.timed = self.cost.latest_cost();
-        metrics.leases = self.limits.as_ref().map_or(0, LeaseLimits::count_given_leases);
-        metrics.boosted = self.minima.iter().filter(|own| own.is_own_value_in_force()).count();
+        metrics.leases = self
+            .limits
+            .as_ref()
+            .map_or(0, LeaseLimits::count_given_leases);
+        metrics.boosted = self
+            .minima
+            .iter()
+            .filter(|own| own.is_own_value_in_force())
+            .count();
         metrics
     }
 

@@ -10,7 +10,9 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError, Meter, Overhead, error_with_causes, read_kernel_btf, explain_load_failure};
+use wakepath_ebpf::{
+    LoadError, Meter, Overhead, error_with_causes, explain_load_failure, read_kernel_btf,
+};
 use wakepath_policies::apst::gaps::{CLASSES, Gaps};
 pub use wakepath_policies::psd::BurstEvent;
 use wakepath_policies::psd::Grant;
@@ -117,7 +119,9 @@ impl Watch {
         if !options.drives.is_empty() {
             for (program, at) in [("gap_begins", COMPLETE), ("gap_ends", ISSUE)] {
                 let link = load_and_attach(&mut ebpf, &btf, program, at);
-                links.push(link.map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?);
+                links.push(
+                    link.map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?,
+                );
             }
         }
         // Without the empty program the cost of measuring stays unknown.
@@ -225,7 +229,9 @@ impl Watch {
             .map(|(cpu, _)| *cpu)
             .collect();
         for cpu in due {
-            let state = self.open_cpu_map().and_then(|s| s.get(&(cpu as u32), 0).ok());
+            let state = self
+                .open_cpu_map()
+                .and_then(|s| s.get(&(cpu as u32), 0).ok());
             let last = state.map_or(0, |state| state.last_ns);
             if last + quiet <= now {
                 self.bursts.remove(&cpu);
@@ -262,8 +268,8 @@ impl CostMeter {
     /// The programs' cost so far; `None` where the kernel does not measure.
     pub fn read_cost(&self) -> Option<Cost> {
         Some(Cost {
-            programs: self.programs.read()?,
-            nothing: self.nothing.read()?,
+            programs: self.programs.read_overhead()?,
+            nothing: self.nothing.read_overhead()?,
         })
     }
 }
@@ -308,7 +314,8 @@ fn attach_burst_programs(
     options: &WatchOptions,
 ) -> Result<(Vec<BtfTracePointLink>, bool), ProgramError> {
     if options.kernel_timers
-        && let Ok(links) = attach_completion_and_issue(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
+        && let Ok(links) =
+            attach_completion_and_issue(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
     {
         return Ok((links, true));
     }
@@ -343,11 +350,19 @@ fn load_and_attach(
     attach_loaded_program(ebpf, program)
 }
 
-fn load_program(ebpf: &mut Ebpf, btf: &Btf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
+fn load_program(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    program: &str,
+    tracepoint: &str,
+) -> Result<(), ProgramError> {
     find_program(ebpf, program)?.load(tracepoint, btf)
 }
 
-fn attach_loaded_program(ebpf: &mut Ebpf, program: &str) -> Result<BtfTracePointLink, ProgramError> {
+fn attach_loaded_program(
+    ebpf: &mut Ebpf,
+    program: &str,
+) -> Result<BtfTracePointLink, ProgramError> {
     let loaded = find_program(ebpf, program)?;
     let id = loaded.attach()?;
     loaded.take_link(id)

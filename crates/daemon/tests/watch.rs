@@ -167,7 +167,14 @@ fn gaps_of_all_namespaces_count_for_the_drive() {
         Err(reason) => return skip(&reason.to_string()),
     };
     read();
-    let gaps = |device| watch.idle_gaps_of_drive(device).unwrap().count.iter().sum::<u64>();
+    let gaps = |device| {
+        watch
+            .idle_gaps_of_drive(device)
+            .unwrap()
+            .count
+            .iter()
+            .sum::<u64>()
+    };
     assert!(gaps(idle) >= 100, "{}", gaps(idle));
     assert_eq!(gaps(other), 0);
     assert!(watch.idle_gaps_of_drive(7).is_none());
@@ -222,7 +229,12 @@ fn a_gap_counts_once_however_many_requests_end_it() {
     // All of a batch are issued at once, when all of the last one are completed.
     let (batch, batches) = (32, 200);
     assert!(read(batch, batches));
-    let gaps = watch.idle_gaps_of_drive(disk).unwrap().count.iter().sum::<u64>();
+    let gaps = watch
+        .idle_gaps_of_drive(disk)
+        .unwrap()
+        .count
+        .iter()
+        .sum::<u64>();
     let requests = u64::from(batch * batches);
     assert!(
         gaps >= u64::from(batches / 2) && gaps < requests / 3,

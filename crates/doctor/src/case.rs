@@ -72,6 +72,7 @@ impl Finding {
 
     /// The finding with its costs, and with a fix: applying the policy set that was simulated.
     pub(crate) fn fixed_by_priced_set(self, case: &Case<'_>, priced: Priced) -> Self {
-        self.with_costs(&priced.difference).fixed_by_set(case, priced.set)
+        self.with_costs(&priced.difference)
+            .fixed_by_set(case, priced.set)
     }
 }

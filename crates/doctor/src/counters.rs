@@ -56,7 +56,9 @@ pub(crate) fn busiest_drive_mean_read_us(system: &System) -> Option<(String, f64
 
 /// Reads the number of reads of a drive, and their total time in ms.
 fn read_count_and_time(system: &System, disk: &str) -> Option<(u64, u64)> {
-    let text = system.root().read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
     let mut fields = text
         .split_whitespace()
         .map(|field| field.parse::<u64>().unwrap_or(0));

@@ -105,7 +105,12 @@ fn quirk_boot_word(pci: PciId, mark: &str, kind: QuirkKind) -> String {
     )
 }
 
-fn find_apst_fault(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
+fn find_apst_fault(
+    case: &mut Case<'_>,
+    name: &str,
+    drive: &Drive,
+    now: &ApstFeature,
+) -> Option<Finding> {
     let settings = read_kernel_apst_settings(case.system.root(), name, drive);
     let planned = plan(
         drive.npss,
@@ -181,7 +186,12 @@ fn find_empty_table(
     )
     .ok()?;
     if possible.targets().next().is_some() {
-        return Some(add_sleep_costs(case, drive, finding, settings.quirks.no_deepest));
+        return Some(add_sleep_costs(
+            case,
+            drive,
+            finding,
+            settings.quirks.no_deepest,
+        ));
     }
     finding.fix = Some(format!(
         "no state of this drive fits the kernel's tolerances; `wakepath apst plan --drive '{}'` says why for each",
@@ -264,7 +274,10 @@ fn find_slow_wake_up(
     let states: Vec<String> = way
         .iter()
         .map(|asleep| {
-            let (after, exit) = (idle_time_in_words(asleep.after_ms), exit_latency_in_words(asleep.exit_us));
+            let (after, exit) = (
+                idle_time_in_words(asleep.after_ms),
+                exit_latency_in_words(asleep.exit_us),
+            );
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
@@ -333,7 +346,12 @@ fn apst_set(no_deepest: bool) -> Option<PolicySet> {
 }
 
 /// Adds to a finding what sleep of this drive saves and costs on this machine, as simulated.
-fn add_sleep_costs(case: &mut Case<'_>, drive: &Drive, finding: Finding, no_deepest: bool) -> Finding {
+fn add_sleep_costs(
+    case: &mut Case<'_>,
+    drive: &Drive,
+    finding: Finding,
+    no_deepest: bool,
+) -> Finding {
     let machine = case.model.machine_with_drive(drive);
     let Some(set) = apst_set(no_deepest) else {
         return finding;

@@ -9,7 +9,9 @@ use wakepath_units::cpus;
 
 use crate::case::{Case, Priced};
 use crate::finding::Finding;
-use crate::model::{Difference, QUIET, READS, WORK, difference_between, simulate_load, simulate_work_on};
+use crate::model::{
+    Difference, QUIET, READS, WORK, difference_between, simulate_load, simulate_work_on,
+};
 
 /// The CPUs with the same core type.
 struct Kind {
@@ -202,7 +204,8 @@ fn set_like_biggest_kind(
         };
         if *file == "scaling_governor" {
             let named = ["performance", "powersave", "ondemand", "schedutil"];
-            let first = first_policy_of_kind(case, &kinds[0]).filter(|_| named.contains(&&**value))?;
+            let first =
+                first_policy_of_kind(case, &kinds[0]).filter(|_| named.contains(&&**value))?;
             let model = case.model.with_clocks_of_policy(case.system, first).ok()?;
             let frequency = model.now.get(PolicyKind::Frequency)?.clone();
             return PolicySet::new([frequency]).ok();
@@ -230,7 +233,11 @@ fn first_policy_of_kind(case: &Case<'_>, kind: &Kind) -> Option<usize> {
 }
 
 /// What a smaller core type's own settings cost more than a policy set, for the type with the highest weight.
-fn costliest_difference(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Difference> {
+fn costliest_difference(
+    case: &mut Case<'_>,
+    kinds: &[Kind],
+    set: &PolicySet,
+) -> Option<Difference> {
     let of_the_biggest = first_policy_of_kind(case, &kinds[0])?;
     let of_the_biggest = case
         .model
@@ -279,7 +286,10 @@ fn find_states_off_on_one_kind(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Fi
     let tables: Vec<Vec<Vec<StateInfo>>> = kinds
         .iter()
         .map(|kind| {
-            let tables = kind.cpus.iter().map(|cpu| case.system.read_idle_states(*cpu));
+            let tables = kind
+                .cpus
+                .iter()
+                .map(|cpu| case.system.read_idle_states(*cpu));
             tables.collect()
         })
         .collect();

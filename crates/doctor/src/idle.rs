@@ -139,7 +139,9 @@ fn profile_with_request(states: &[Counted], us: u64) -> Option<&'static Profile>
     let mut profiles = PROFILES.iter();
     profiles.find(|profile| {
         let mut policies = profile.choices().flatten();
-        policies.any(|policy| latency_limit_of_policy(states, &policy) == Some(Nanoseconds::from_micros(us)))
+        policies.any(|policy| {
+            latency_limit_of_policy(states, &policy) == Some(Nanoseconds::from_micros(us))
+        })
     })
 }
 
@@ -184,7 +186,8 @@ fn is_boot_word_against_deep(word: &str, states: usize) -> bool {
 /// spins when idle; some types may keep a state more.
 fn ceiling_for_shallow_states(case: &Case<'_>) -> Option<u64> {
     let tables = case.model.tables_by_kind();
-    let ceilings = tables.filter_map(|states| wakepath_system::latency_just_above_c1(states.iter()));
+    let ceilings =
+        tables.filter_map(|states| wakepath_system::latency_just_above_c1(states.iter()));
     ceilings.max().map(Nanoseconds::as_micros)
 }
 
@@ -295,7 +298,8 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
             .to_owned(),
     );
     finding.weight = share_of_latency(case, lost_us / usage as f64);
-    let set = find_faster_governor(case).or_else(|| set_with_cpu_limit(ceiling_for_shallow_states(case)?));
+    let set = find_faster_governor(case)
+        .or_else(|| set_with_cpu_limit(ceiling_for_shallow_states(case)?));
     Some(match set {
         Some(set) => finding.fixed_by_set(case, set),
         None => finding,
@@ -303,7 +307,11 @@ fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) ->
 }
 
 /// Finds a governor that often picks too shallow a state.
-fn find_too_shallow_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
+fn find_too_shallow_choices(
+    case: &mut Case<'_>,
+    states: &[Counted],
+    usage: u64,
+) -> Option<Finding> {
     let below: u64 = states.iter().map(|c| c.sum.below).sum();
     let share = below as f64 / usage as f64;
     // The counters blame the governor even where the deeper states are refused.
@@ -421,7 +429,10 @@ fn find_faster_governor(case: &Case<'_>) -> Option<PolicySet> {
 pub(crate) fn find_refused_states(case: &Case<'_>) -> Option<Finding> {
     let refused = case.system.find_mostly_refused_states();
     let never = refused.iter().all(|state| state.usage == 0);
-    let least = refused.iter().map(RefusedState::refused_share).reduce(f64::min)?;
+    let least = refused
+        .iter()
+        .map(RefusedState::refused_share)
+        .reduce(f64::min)?;
     let names: Vec<&str> = refused.iter().map(|state| state.name.as_str()).collect();
     let what = if never {
         "and never entered"

@@ -153,7 +153,8 @@ impl Model {
             for name in &on {
                 let known = cluster.idle_state.iter().any(|own| own.name == *name);
                 if !known && is_missing_or_off(table, name) {
-                    let mut own = ClusterIdleState::without_overrides(name, "cpuidle of its first CPU");
+                    let mut own =
+                        ClusterIdleState::without_overrides(name, "cpuidle of its first CPU");
                     own.disabled = true;
                     cluster.idle_state.push(own);
                 }
@@ -193,9 +194,14 @@ impl Model {
     ///
     /// # Errors
     /// The cpufreq policy has a preference unknown to the simulator.
-    pub(crate) fn with_clocks_of_policy(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
-        let frequency = running::read_frequency_policy(system, &self.machine, policy, &mut Vec::new())?
-            .on_kernel(system.nearest_kernel_version());
+    pub(crate) fn with_clocks_of_policy(
+        &self,
+        system: &System,
+        policy: usize,
+    ) -> Result<Self, SpecError> {
+        let frequency =
+            running::read_frequency_policy(system, &self.machine, policy, &mut Vec::new())?
+                .on_kernel(system.nearest_kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.or(&self.now),
             ..self.clone()
@@ -277,14 +283,20 @@ fn share_or_zero(part: f64, whole: f64) -> f64 {
 }
 
 /// What `now` costs more than `then`, in latency and power.
-pub(crate) fn difference_between(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
+pub(crate) fn difference_between(
+    now: &PolicyResult,
+    then: &PolicyResult,
+    how: String,
+) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
     // The machine's power includes drives with power states.
     let of_machine = now.mean_mw.zip(then.mean_mw);
     let both = of_machine.or_else(|| mean_drive_mw(now).zip(mean_drive_mw(then)));
     let mw = both.map(|(now, then)| now - then);
     let all_mw = now.mean_mw.or_else(|| mean_drive_mw(now));
-    let of_power = mw.zip(all_mw).map_or(0.0, |(mw, all)| share_or_zero(mw, all));
+    let of_power = mw
+        .zip(all_mw)
+        .map_or(0.0, |(mw, all)| share_or_zero(mw, all));
     Difference {
         us_per_io,
         mw,

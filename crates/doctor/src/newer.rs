@@ -60,7 +60,9 @@ pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding
     );
     machine.check().ok()?;
     let what = format!("{name} declared with {truth} us");
-    let simulated = case.model.cost_compared_to(&machine, &case.model.now, READS, &what);
+    let simulated = case
+        .model
+        .cost_compared_to(&machine, &case.model.now, READS, &what);
     let difference = case.ok_or_note("declared-latency", simulated)?;
     let fix = if case.system.nearest_kernel_version().release() >= FIRST_WITH_TABLE {
         format!("put {word} on the kernel command line")

@@ -89,9 +89,9 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
     let elsewhere = shared as f64 / cpus.len() as f64;
     let mut local = case.model.machine.clone();
     local.io_path.completion.queues = None;
-    let simulated = case
-        .model
-        .cost_compared_to(&local, &case.model.now, READS, "a queue for each CPU");
+    let simulated =
+        case.model
+            .cost_compared_to(&local, &case.model.now, READS, "a queue for each CPU");
     let difference = case.ok_or_note("completions-elsewhere", simulated)?;
     let path = format!("sys/block/{disk}/queue/rq_affinity");
     let setting = case.system.root().read_text_if_readable(&path);

@@ -16,7 +16,10 @@ use crate::model::{Model, READS, simulate_load};
 fn apply(system: &System, set: &PolicySet) {
     let wanted = policy::resolve_to_settings(system, set, &Targets::default()).unwrap();
     let plan = SettingsPlan::from_wanted(system, wanted).unwrap();
-    Session::open_and_recover(system).unwrap().apply(&plan).unwrap();
+    Session::open_and_recover(system)
+        .unwrap()
+        .apply(&plan)
+        .unwrap();
 }
 
 /// What is priced is what `wakepath apply` then makes of the machine.

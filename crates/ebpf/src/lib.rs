@@ -9,6 +9,6 @@ mod load;
 mod meter;
 
 #[cfg(all(feature = "load", target_os = "linux"))]
-pub use load::{LoadError, error_with_causes, read_kernel_btf, explain_load_failure};
+pub use load::{LoadError, error_with_causes, explain_load_failure, read_kernel_btf};
 #[cfg(all(feature = "load", target_os = "linux"))]
 pub use meter::{Meter, Overhead};

@@ -59,7 +59,12 @@ fn link_refused_error() -> io::Error {
 
 /// Opens `path` relative to `base` without `openat2`. No component is opened through a link: links are read, and their
 /// parts are walked in turn.
-fn open_by_components(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
+fn open_by_components(
+    base: &OwnedFd,
+    path: &Path,
+    flags: OFlags,
+    links: Links,
+) -> io::Result<OwnedFd> {
     // The folders that were passed, for `..`; empty at the base, whose `..` is itself.
     let mut way: Vec<OwnedFd> = Vec::new();
     let mut left: VecDeque<OsString> = push_components_reversed(path.as_os_str(), &mut way);
@@ -207,7 +212,8 @@ mod tests {
             let tree = Tree::open_folder(&root, links).unwrap();
             for path in PATHS {
                 if links == Links::Refused && (path.contains("..") || path.starts_with('/')) {
-                    tree.open_file_or_folder(Path::new(path), flags).unwrap_err();
+                    tree.open_file_or_folder(Path::new(path), flags)
+                        .unwrap_err();
                     continue;
                 }
                 let path = Path::new(path);

@@ -57,7 +57,10 @@ fn only_regular_files_are_read() {
         assert!(error.to_string().contains("a device"), "{error}");
     }
     // Of a user's own path.
-    assert_eq!(read_text_up_to(&folder.path().join("link"), 4).unwrap(), "text");
+    assert_eq!(
+        read_text_up_to(&folder.path().join("link"), 4).unwrap(),
+        "text"
+    );
 }
 
 #[test]
@@ -108,12 +111,15 @@ fn nothing_is_written_through_a_link() {
     symlink(&target, folder.path().join("about.txt")).unwrap();
     fs::hard_link(&target, folder.path().join("hard")).unwrap();
     let tree = Tree::open_folder(folder.path(), Links::Refused).unwrap();
-    tree.replace_file(Path::new("sys/kernel/x"), b"x").unwrap_err();
-    tree.replace_file(Path::new("sys/target"), b"x").unwrap_err();
+    tree.replace_file(Path::new("sys/kernel/x"), b"x")
+        .unwrap_err();
+    tree.replace_file(Path::new("sys/target"), b"x")
+        .unwrap_err();
     tree.replace_file(Path::new("../x"), b"x").unwrap_err();
     tree.replace_file(Path::new("about.txt"), b"new").unwrap();
     tree.replace_file(Path::new("hard"), b"new").unwrap();
-    tree.replace_file(Path::new("proc/sys/kernel/x"), b"deep").unwrap();
+    tree.replace_file(Path::new("proc/sys/kernel/x"), b"deep")
+        .unwrap();
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
     for (name, text) in [

@@ -91,14 +91,18 @@ mod tests {
         };
         let mut cpu = Demotion::default();
         for now in [10, 20] {
-            cpu.wake_up(&rule, now);
+            cpu.note_wake_up(&rule, now);
             assert_eq!(cpu.demoted_until(&rule, now, 2), None);
         }
-        cpu.wake_up(&rule, 110);
-        assert_eq!(cpu.demoted_until(&rule, 110, 1), None, "it is shallow already");
+        cpu.note_wake_up(&rule, 110);
+        assert_eq!(
+            cpu.demoted_until(&rule, 110, 1),
+            None,
+            "it is shallow already"
+        );
         assert_eq!(cpu.demoted_until(&rule, 110, 2), Some(160));
         assert_eq!(cpu.demoted_until(&rule, 111, 2), None);
-        cpu.wake_up(&rule, 115);
+        cpu.note_wake_up(&rule, 115);
         assert_eq!(cpu.demoted_until(&rule, 115, 2), Some(165));
         let never = DemotionRule {
             undemote: 0,

@@ -137,7 +137,7 @@ mod tests {
         // A preference for power ramps more slowly, one for performance does not ramp at all.
         assert!(to_base(192) > to_base(128) * 3 / 2, "{}", to_base(192));
         assert!(ms(64) < 0.6 * ms(128), "{}", ms(64));
-        assert_eq!(controller(0).desired(), HIGHEST);
+        assert_eq!(controller(0).desired_frequency(), HIGHEST);
     }
 
     #[test]
@@ -172,8 +172,8 @@ mod tests {
         for hwp in [&mut one, &mut many] {
             hwp.record_utilisation(Nanoseconds::from_millis(20), 0.8);
         }
-        one.observe(Nanoseconds::from_millis(3), 0.0);
-        (0..30).for_each(|_| many.observe(Nanoseconds(100_000), 0.0));
+        one.record_utilisation(Nanoseconds::from_millis(3), 0.0);
+        (0..30).for_each(|_| many.record_utilisation(Nanoseconds(100_000), 0.0));
         assert!((one.share - many.share).abs() < 1e-12);
         assert!(one.share < 0.4);
     }
@@ -189,10 +189,10 @@ mod tests {
             for (elapsed, used) in steps {
                 let (mut more, mut less) = (hwp, hwp);
                 hwp.record_utilisation(Nanoseconds(elapsed), used);
-                more.observe(Nanoseconds(elapsed), (used + 0.1).min(1.0));
-                less.observe(Nanoseconds(elapsed), used / 2.0);
+                more.record_utilisation(Nanoseconds(elapsed), (used + 0.1).min(1.0));
+                less.record_utilisation(Nanoseconds(elapsed), used / 2.0);
                 prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired_frequency()));
-                prop_assert!(more.desired() >= hwp.desired_frequency() && hwp.desired_frequency() >= less.desired());
+                prop_assert!(more.desired_frequency() >= hwp.desired_frequency() && hwp.desired_frequency() >= less.desired_frequency());
                 prop_assert!((0.0..=1.0).contains(&hwp.share));
             }
         }

@@ -219,7 +219,10 @@ fn list_distinct_names(cores: &[ArmCore]) -> String {
 
 impl SegmentHints {
     /// The segment of a machine with this processor, and the evidence; `None` without evidence.
-    pub fn find_segment_and_evidence(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
+    pub fn find_segment_and_evidence(
+        &self,
+        processor: &ProcessorIdentity,
+    ) -> Option<(Segment, String)> {
         let told = self
             .segment_by_acpi()
             .or_else(|| self.segment_by_chassis())

@@ -112,7 +112,9 @@ mod tests {
             ("bdw0", "menu", "schedutil"),
             ("turin0", "menu", "amd-pstate[governor=performance]"),
         ] {
-            let policy = recorded::find_recorded_system(name).unwrap().kernel_policy();
+            let policy = recorded::find_recorded_system(name)
+                .unwrap()
+                .kernel_policy();
             assert_eq!((policy.idle.as_str(), policy.freq.as_str()), (idle, freq));
             assert_eq!(policy.stands_in, None, "{name}");
         }

@@ -56,7 +56,11 @@ impl fmt::Display for Lender {
 /// Chooses the built-in machine that lends figures, by vendor, family, segment and core. Powers are lent within a
 /// segment only, and only by cores of the kind. `guest`: what shows that it is a virtual machine, which owns no
 /// package.
-pub fn choose_lender(processor: &ProcessorIdentity, hints: &SegmentHints, guest: Option<&str>) -> Lender {
+pub fn choose_lender(
+    processor: &ProcessorIdentity,
+    hints: &SegmentHints,
+    guest: Option<&str>,
+) -> Lender {
     let segment = hints.find_segment_and_evidence(processor);
     let kind = segment.as_ref().map(|(segment, _)| *segment);
     let (machine, power) = lender_by_vendor(processor, hints, kind);
@@ -80,7 +84,10 @@ pub fn choose_lender(processor: &ProcessorIdentity, hints: &SegmentHints, guest:
 }
 
 /// A processor and its segment in words: `AMD family 25, laptop (ACPI's pm_profile 2)`.
-fn describe_processor_and_segment(processor: &ProcessorIdentity, segment: Option<(Segment, String)>) -> String {
+fn describe_processor_and_segment(
+    processor: &ProcessorIdentity,
+    segment: Option<(Segment, String)>,
+) -> String {
     let maker = match processor.vendor {
         vendor @ (CpuVendor::Amd | CpuVendor::Intel) => {
             format!(
@@ -143,7 +150,10 @@ fn lender_for_amd(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&
     ("ryzen-8840u", is_zen && segment == Some(Segment::Laptop))
 }
 
-fn lender_for_intel(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str, bool) {
+fn lender_for_intel(
+    processor: &ProcessorIdentity,
+    segment: Option<Segment>,
+) -> (&'static str, bool) {
     let hybrid = is_intel_model(processor, &INTEL_HYBRID);
     let ring = is_intel_model(processor, &INTEL_RING_SERVER);
     let redwood_cove = is_intel_model(processor, &INTEL_REDWOOD_COVE_SERVER);

@@ -161,8 +161,10 @@ mod tests {
 
     #[test]
     fn every_recorded_system_has_its_processors_and_each_once() {
-        let mut with_processors: Vec<&str> =
-            builtin_processors().iter().map(|p| p.system.as_str()).collect();
+        let mut with_processors: Vec<&str> = builtin_processors()
+            .iter()
+            .map(|p| p.system.as_str())
+            .collect();
         let systems = recorded::builtin_recorded_systems().iter();
         let mut recorded: Vec<&str> = systems.map(|s| s.name.as_str()).collect();
         with_processors.sort_unstable();
@@ -203,7 +205,10 @@ mod tests {
             assert_eq!((p.sockets, p.cores, p.cpus()), (sockets, cores, cpus));
             assert!((p.tdp_w.value - watts).abs() < 1e-9, "{name}");
         }
-        let (adl, gnr3) = (find_processor_of_system("adl0").unwrap(), find_processor_of_system("gnr3").unwrap());
+        let (adl, gnr3) = (
+            find_processor_of_system("adl0").unwrap(),
+            find_processor_of_system("gnr3").unwrap(),
+        );
         assert_eq!(adl.efficiency_cores, 8);
         let spr1 = find_processor_of_system("spr1").unwrap();
         assert!(gnr3.tdp_is_assumed() && !spr1.tdp_is_assumed());

@@ -273,8 +273,8 @@ fn add_idle_states(
     check_same_system(system, first).map_err(|what| record_error(IDLE_FILE, *line, what))?;
     let mut states = Vec::new();
     for (expected, (line, row)) in group.iter().enumerate() {
-        let state =
-            decode_idle_state(row, expected).map_err(|what| record_error(IDLE_FILE, *line, what))?;
+        let state = decode_idle_state(row, expected)
+            .map_err(|what| record_error(IDLE_FILE, *line, what))?;
         states.push(state);
     }
     system.idle = Some(RecordedIdle {
@@ -385,7 +385,10 @@ fn text_unless_empty(text: String) -> Option<String> {
 }
 
 /// Parses all rows of a CSV file with a header, each with its line number.
-fn parse_numbered_rows<T: DeserializeOwned>(file: &'static str, text: &str) -> Result<Vec<(u64, T)>, RecordError> {
+fn parse_numbered_rows<T: DeserializeOwned>(
+    file: &'static str,
+    text: &str,
+) -> Result<Vec<(u64, T)>, RecordError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
     let mut all = Vec::new();
@@ -415,7 +418,10 @@ mod tests {
     #[test]
     fn there_are_46_systems_and_the_idle_states_of_45() {
         assert_eq!(builtin_recorded_systems().len(), 46);
-        let without: Vec<_> = builtin_recorded_systems().iter().filter(|s| s.idle.is_none()).collect();
+        let without: Vec<_> = builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.idle.is_none())
+            .collect();
         assert_eq!(without.len(), 1);
         assert_eq!(without[0].name, "cwf0");
         assert!(builtin_recorded_systems().is_sorted_by_key(|s| &s.name));
@@ -454,10 +460,15 @@ mod tests {
 
     #[test]
     fn hwp_boost_is_on_where_a_server_runs_active_with_hwp() {
-        let boosts = builtin_recorded_systems().iter().filter_map(|s| s.hwp_dynamic_boost);
+        let boosts = builtin_recorded_systems()
+            .iter()
+            .filter_map(|s| s.hwp_dynamic_boost);
         let (on, off): (Vec<bool>, Vec<bool>) = boosts.partition(|boost| *boost);
         assert_eq!((on.len(), off.len()), (17, 11));
-        for s in builtin_recorded_systems().iter().filter(|s| s.hwp_dynamic_boost.is_some()) {
+        for s in builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.hwp_dynamic_boost.is_some())
+        {
             assert_eq!(
                 s.intel_pstate_status.as_deref(),
                 Some("active"),
@@ -472,7 +483,9 @@ mod tests {
         let recorded = builtin_recorded_systems()
             .iter()
             .filter_map(|s| Some((&s.name, &s.idle.as_ref()?.states)));
-        let tables = builtin_intel_idle_tables().iter().map(|t| (&t.name, &t.states));
+        let tables = builtin_intel_idle_tables()
+            .iter()
+            .map(|t| (&t.name, &t.states));
         for (name, states) in recorded.chain(tables) {
             assert!(
                 states[0].polling && states[1..].iter().all(|s| !s.polling),
@@ -485,7 +498,10 @@ mod tests {
     #[test]
     fn intel_idle_has_26_tables_with_116_states() {
         assert_eq!(builtin_intel_idle_tables().len(), 26);
-        let states: usize = builtin_intel_idle_tables().iter().map(|t| t.states.len() - 1).sum();
+        let states: usize = builtin_intel_idle_tables()
+            .iter()
+            .map(|t| t.states.len() - 1)
+            .sum();
         assert_eq!(states, 116);
         let alder_lake = builtin_intel_idle_tables()
             .iter()

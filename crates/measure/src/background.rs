@@ -135,12 +135,14 @@ impl CounterSnapshot {
     fn take(system: &System) -> Result<Self, MeasureError> {
         let root = system.root();
         let mut counts = Counts::new();
-        let interrupts = root.read_text_if_readable("proc/interrupts").ok_or_else(|| {
-            MeasureError::Impossible(
-                "/proc/interrupts cannot be read; mount /proc, or run outside of the container"
-                    .to_owned(),
-            )
-        })?;
+        let interrupts = root
+            .read_text_if_readable("proc/interrupts")
+            .ok_or_else(|| {
+                MeasureError::Impossible(
+                    "/proc/interrupts cannot be read; mount /proc, or run outside of the container"
+                        .to_owned(),
+                )
+            })?;
         add_table(&mut counts, CauseKind::Interrupt, &interrupts);
         if let Some(text) = root.read_text_if_readable("proc/softirqs") {
             add_table(&mut counts, CauseKind::SoftInterrupt, &text);

@@ -170,7 +170,7 @@ pub fn measure(
         format!("CPUs may have slept meanwhile, and their idle exits are in the latencies: {why}")
     }));
     let outcome = run_steps(system, plan, &file, &mut result, control);
-    if let Err(unrestored) = MeasureError::with_release(outcome, hold.put_back_and_release())? {
+    if let Err(unrestored) = MeasureError::with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
     result.complete = !control.is_cancelled();
@@ -309,7 +309,9 @@ fn read_account() -> Option<[u64; 2]> {
 type InterruptCounts = BTreeMap<String, BTreeMap<usize, u64>>;
 
 fn read_interrupts(root: &Root) -> InterruptCounts {
-    let text = root.read_text_if_readable("proc/interrupts").unwrap_or_default();
+    let text = root
+        .read_text_if_readable("proc/interrupts")
+        .unwrap_or_default();
     crate::background::numbered_interrupts(&text)
 }
 

@@ -79,7 +79,15 @@ fn library_drives_fall_into_the_known_classes() {
 #[test]
 fn known_drives_get_their_known_tables() {
     let library = DriveLibrary::builtin();
-    let of = |name: &str| targets(&library.find_one_model(name).unwrap().most_frequent_table().drive);
+    let of = |name: &str| {
+        targets(
+            &library
+                .find_one_model(name)
+                .unwrap()
+                .most_frequent_table()
+                .drive,
+        )
+    };
     // Deepest state within 15 ms: straight there after 100 ms, the shallower one never used.
     for straight in [
         "Intel 760p 256GB",

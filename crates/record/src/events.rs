@@ -64,7 +64,8 @@ impl Assembler {
                 cpu.note_if_left_idle_loop(left);
                 // The state's index fits, since no driver has more states than a u8 can count.
                 if let Ok(state) = u8::try_from(state) {
-                    cpu.tracker.note_idle_entry(Nanoseconds(record.time_ns), state);
+                    cpu.tracker
+                        .note_idle_entry(Nanoseconds(record.time_ns), state);
                 }
                 return;
             }
@@ -107,9 +108,15 @@ impl Assembler {
     }
 
     /// Drops what is known of a CPU after lost records, and appends an event about the loss.
-    pub fn drop_cpu_after_loss(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
+    pub fn drop_cpu_after_loss(
+        &mut self,
+        cpu: u16,
+        time_ns: u64,
+        count: u64,
+        out: &mut Vec<Event>,
+    ) {
         let known = self.cpus.entry(cpu).or_default();
-        known.release(cpu, out);
+        known.release_pending_events(cpu, out);
         *known = Cpu {
             online: known.online,
             ..Cpu::default()

@@ -30,10 +30,15 @@ pub fn read_metadata(system: &System) -> Metadata {
         cpus: system.cpus().len() as u32,
         idle_driver: read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_driver")),
         idle_governor: read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor"))
-            .or_else(|| read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor_ro"))),
+            .or_else(|| {
+                read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor_ro"))
+            }),
         idle_states: read_idle_state_groups(system),
         siblings: read_core_siblings(system),
-        frequency_driver: read_file_unless_none(root, &format!("{CPUS}/cpufreq/policy0/scaling_driver")),
+        frequency_driver: read_file_unless_none(
+            root,
+            &format!("{CPUS}/cpufreq/policy0/scaling_driver"),
+        ),
         frequency_domains: read_frequency_domains(system),
         devices: read_block_devices(root),
         interrupts: read_interrupt_names(root),
@@ -73,7 +78,8 @@ fn read_settings(system: &System) -> Vec<RecordedSetting> {
         let first = settings.len();
         for at in system.places_in_scope(info.scope) {
             let place = at.to_string();
-            let Some(value) = SettingKey::for_matching_scope(info, at).and_then(|key| system.read_setting(&key).ok())
+            let Some(value) = SettingKey::for_matching_scope(info, at)
+                .and_then(|key| system.read_setting(&key).ok())
             else {
                 continue;
             };
@@ -195,7 +201,10 @@ fn read_core_siblings(system: &System) -> Vec<Vec<u32>> {
     let mut cores: Vec<Vec<u32>> = Vec::new();
     for cpu in system.cpus() {
         let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
-        let list = system.root().read_text_if_readable(&file).unwrap_or_default();
+        let list = system
+            .root()
+            .read_text_if_readable(&file)
+            .unwrap_or_default();
         let threads = cpus::parse(&list).unwrap_or_default().into_iter();
         let core: Vec<u32> = threads.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         if core.len() > 1 && !cores.contains(&core) {
@@ -413,9 +422,18 @@ mod tests {
 
     #[test]
     fn two_moments_give_the_tick_rate() {
-        assert_eq!(clock(250, 1_000_000_000).tick_rate_since(clock(0, 0)), Some(250));
-        assert_eq!(clock(1001, 1_000_000_000).tick_rate_since(clock(0, 0)), Some(1000));
-        assert_eq!(clock(90, 300_000_000).tick_rate_since(clock(0, 0)), Some(300));
+        assert_eq!(
+            clock(250, 1_000_000_000).tick_rate_since(clock(0, 0)),
+            Some(250)
+        );
+        assert_eq!(
+            clock(1001, 1_000_000_000).tick_rate_since(clock(0, 0)),
+            Some(1000)
+        );
+        assert_eq!(
+            clock(90, 300_000_000).tick_rate_since(clock(0, 0)),
+            Some(300)
+        );
         // Too short to tell.
         assert_eq!(clock(2, 10_000_000).tick_rate_since(clock(0, 0)), None);
         assert_eq!(clock(0, 0).tick_rate_since(clock(1, 1)), None);

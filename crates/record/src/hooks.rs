@@ -100,7 +100,11 @@ const fn tracepoint_hook(name: &'static str, gives: &'static str) -> Hook {
     }
 }
 
-const fn function_return_hook(name: &'static str, program: &'static str, gives: &'static str) -> Hook {
+const fn function_return_hook(
+    name: &'static str,
+    program: &'static str,
+    gives: &'static str,
+) -> Hook {
     Hook {
         name,
         program,
@@ -177,7 +181,11 @@ impl Attached {
             wakes: self.quality_from_hooks(&["sched_wakeup"]),
             frequency: self.quality_from_hooks(&["cpu_frequency"]),
             timers: self.quality_from_hooks(&["hrtimer_expire_entry", "timer_expire_entry"]),
-            queueing: self.quality_from_hooks(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
+            queueing: self.quality_from_hooks(&[
+                "block_bio_queue",
+                "block_getrq",
+                "block_rq_insert",
+            ]),
             interrupts: self.quality_from_hooks(&["irq_handler_entry", "softirq_entry"]),
             ipis: self.quality_from_hooks(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
             tasks: self.quality_from_hooks(&["sched_waking", "sched_wakeup", "sched_switch"]),

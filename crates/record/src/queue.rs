@@ -47,7 +47,9 @@ impl Queue {
     pub(crate) fn take_delivered(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
         match Delivered::split_header(bytes)? {
-            Delivered::Nested(record) => append_decoded_records(&mut state.nested, record, begun_ns),
+            Delivered::Nested(record) => {
+                append_decoded_records(&mut state.nested, record, begun_ns)
+            }
             Delivered::CpuBuffer(generation, records) => {
                 let taken = state.bytes_taken_from(generation);
                 state.next = generation + 1;
@@ -106,7 +108,11 @@ impl Queue {
 
 /// Decodes the records in `bytes`, and appends those since `begun_ns`. Earlier names stay, since the kernel never sends
 /// a name again.
-fn append_decoded_records(records: &mut Vec<Record>, bytes: &[u8], begun_ns: u64) -> Result<(), WireError> {
+fn append_decoded_records(
+    records: &mut Vec<Record>,
+    bytes: &[u8],
+    begun_ns: u64,
+) -> Result<(), WireError> {
     for decoded in wire::decode_records(bytes) {
         let record = decoded?;
         let names = matches!(record.kind, wire::RecordKind::TaskName { .. });
@@ -167,7 +173,10 @@ mod tests {
         queue.take_delivered(0, &buffer(0, &first)).unwrap();
         let second = [9, 20, 40].map(|time| frequency(time, 1, 1));
         queue.take_delivered(1, &buffer(0, &second)).unwrap();
-        assert_eq!(times(&queue.take_records_until(30)), [(10, 0), (20, 1), (30, 0)]);
+        assert_eq!(
+            times(&queue.take_records_until(30)),
+            [(10, 0), (20, 1), (30, 0)]
+        );
         assert_eq!(times(&queue.take_records_until(u64::MAX)), [(40, 1)]);
     }
 

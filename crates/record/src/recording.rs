@@ -5,7 +5,10 @@ use aya::programs::ProgramError;
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError as StartError, Meter, Overhead, error_with_causes, read_kernel_btf, explain_load_failure};
+use wakepath_ebpf::{
+    LoadError as StartError, Meter, Overhead, error_with_causes, explain_load_failure,
+    read_kernel_btf,
+};
 use wakepath_trace::recording::Recorded;
 use wakepath_units::causes::in_one_line;
 
@@ -89,7 +92,8 @@ impl LiveRecording {
             .map_err(|error| not_loaded_error(&error))?;
         let rings = make_ring_buffers(&mut ebpf, cpus as u32, buffer)
             .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
-        let attached = hooks::attach_available(&mut ebpf, &btf).map_err(|error| not_attached_error(&error))?;
+        let attached =
+            hooks::attach_available(&mut ebpf, &btf).map_err(|error| not_attached_error(&error))?;
         let meter = Meter::start_measuring(ebpf.programs());
         let begun_ns = now_ns();
         Ok(Self {
@@ -191,12 +195,14 @@ impl LiveRecording {
         if second.is_being_written() {
             return None;
         }
-        let records = copy_cpu_buffer(&buffers, cpu)?.data(second.words());
-        Some(if copy_cpu_buffer(&buffers, cpu)?.generation() == generation {
-            BufferCopy::CpuBuffer(generation, records)
-        } else {
-            BufferCopy::HandedOver
-        })
+        let records = copy_cpu_buffer(&buffers, cpu)?.data_bytes(second.words_in_use());
+        Some(
+            if copy_cpu_buffer(&buffers, cpu)?.generation() == generation {
+                BufferCopy::CpuBuffer(generation, records)
+            } else {
+                BufferCopy::HandedOver
+            },
+        )
     }
 
     fn make_batch_until(&mut self, last_ns: u64) -> RecordBatch {
@@ -264,7 +270,11 @@ fn tick_function_address() -> u64 {
 }
 
 /// Makes a ring buffer for each CPU and tells the programs.
-fn make_ring_buffers(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
+fn make_ring_buffers(
+    ebpf: &mut Ebpf,
+    cpus: u32,
+    bytes: u32,
+) -> Result<Vec<RingBuf<MapData>>, MapError> {
     let size = bytes.clamp(LARGEST_PAGE, 1 << 30).next_power_of_two();
     let Some(map) = ebpf.map_mut("rings") else {
         return Ok(Vec::new());

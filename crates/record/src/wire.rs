@@ -234,7 +234,12 @@ pub fn decode_records(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, W
 /// Decodes the first record; also returns the remaining bytes.
 fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let mut fields = Fields(bytes);
-    let header = (fields.take_u64(), fields.take_u16(), fields.take_u16(), fields.take_u32());
+    let header = (
+        fields.take_u64(),
+        fields.take_u16(),
+        fields.take_u16(),
+        fields.take_u32(),
+    );
     let (Some(time_ns), Some(number), Some(cpu), Some(word)) = header else {
         return Err(WireError::Length {
             kind: 0,
@@ -245,9 +250,18 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let (kind, expected) = match number {
         1 => (Some(decode_idle_enter(word)), HEADER),
         2 => (Some(RecordKind::IdleExit), HEADER),
-        3 => (fields.take_select(word).map(RecordKind::Select), HEADER + 32),
-        4 => (fields.take_reflect(word).map(RecordKind::Reflect), HEADER + 16),
-        5 => (fields.take_block(word).map(RecordKind::BlockIssue), HEADER + 16),
+        3 => (
+            fields.take_select(word).map(RecordKind::Select),
+            HEADER + 32,
+        ),
+        4 => (
+            fields.take_reflect(word).map(RecordKind::Reflect),
+            HEADER + 16,
+        ),
+        5 => (
+            fields.take_block(word).map(RecordKind::BlockIssue),
+            HEADER + 16,
+        ),
         6 => (
             fields.take_block(word).map(RecordKind::BlockComplete),
             HEADER + 16,
@@ -257,13 +271,20 @@ fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         9 => (Some(RecordKind::Hrtimer { tick: word != 0 }), HEADER),
         10 => (Some(RecordKind::Timer), HEADER),
         11 => (Some(RecordKind::Hotplug { online: word != 0 }), HEADER),
-        12 => (fields.take_queued_step(word).map(RecordKind::Queueing), HEADER + 24),
+        12 => (
+            fields.take_queued_step(word).map(RecordKind::Queueing),
+            HEADER + 24,
+        ),
         13..=15 => (
-            fields.take_request_step(number, word).map(RecordKind::Queueing),
+            fields
+                .take_request_step(number, word)
+                .map(RecordKind::Queueing),
             HEADER + 16,
         ),
         16 | 17 => (
-            fields.take_split_or_remap(number, word).map(RecordKind::Queueing),
+            fields
+                .take_split_or_remap(number, word)
+                .map(RecordKind::Queueing),
             HEADER + 32,
         ),
         18..=23 => (Some(decode_interrupt(number, word)), HEADER),
@@ -407,7 +428,8 @@ impl Fields<'_> {
 
     fn take_split_or_remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
         let block = self.take_block(device)?;
-        let (from_sector, from_device, _unused) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
+        let (from_sector, from_device, _unused) =
+            (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         Some(match number {
             16 => QueueStep::Split {
                 block,
@@ -480,7 +502,9 @@ mod tests {
         bytes.extend(header(5, 6));
         bytes.extend([0; 16]);
         bytes.extend(header(8, 9));
-        let kinds: Vec<_> = decode_records(&bytes).map(|record| record.unwrap().kind).collect();
+        let kinds: Vec<_> = decode_records(&bytes)
+            .map(|record| record.unwrap().kind)
+            .collect();
         let block = Block {
             device: 6,
             sector: 0,
@@ -523,7 +547,10 @@ mod tests {
             Ok(Delivered::CpuBuffer(7, &bytes[8..]))
         );
         bytes[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
-        assert_eq!(Delivered::split_header(&bytes), Ok(Delivered::Nested(&bytes[8..])));
+        assert_eq!(
+            Delivered::split_header(&bytes),
+            Ok(Delivered::Nested(&bytes[8..]))
+        );
         assert!(Delivered::split_header(&bytes[..7]).is_err());
     }
 

@@ -34,7 +34,10 @@ impl PackageFigures {
     pub fn of_machine(machine: &Machine) -> Option<Self> {
         let package = machine.package.as_ref()?;
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
-            uncore.power_at_clock(uncore.clock_within_limits(Kilohertz(0))).0 * machine.cluster.len() as u64
+            uncore
+                .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+                .0
+                * machine.cluster.len() as u64
         });
         let waiting = machine.cluster.iter().filter_map(|c| {
             let states = machine.idle_states_of(c);
@@ -68,7 +71,10 @@ impl PackageFigures {
 
     /// Time in ns that a CPU waits after waking up at `woken`, if the last CPU fell asleep at `asleep`.
     fn wait_after(&self, asleep: u64, woken: u64) -> u64 {
-        self.sleep.power_up_time(Nanoseconds(asleep), Nanoseconds(woken)).0 - woken
+        self.sleep
+            .power_up_time(Nanoseconds(asleep), Nanoseconds(woken))
+            .0
+            - woken
     }
 }
 

@@ -85,7 +85,10 @@ fn find_windows(
         blocks: 1,
         ..setup.clone()
     };
-    let finder = WindowFinder::new(package.sleep.hysteresis.0, package.sleep.time_until_down().0);
+    let finder = WindowFinder::new(
+        package.sleep.hysteresis.0,
+        package.sleep.time_until_down().0,
+    );
     let whole = Blocks::new(extent.0, extent.1, 1);
     let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);

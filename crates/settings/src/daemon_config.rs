@@ -157,7 +157,9 @@ pub struct ApstPolicy(pub PolicySet);
 impl Default for Config {
     fn default() -> Self {
         Self {
-            policy: CpuPolicy(parse_daemon_policy("psd").map_or_else(|_| PolicySet::default(), Into::into)),
+            policy: CpuPolicy(
+                parse_daemon_policy("psd").map_or_else(|_| PolicySet::default(), Into::into),
+            ),
             kernel_module: true,
             boost: BoostConfig::default(),
             drives: DrivesConfig::default(),
@@ -189,16 +191,17 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or as [`Config::parse`].
     pub fn read_file(path: &Path) -> Result<Self, ConfigError> {
-        let text = crate::trusted_file::read_trusted(path, MAX_BYTES).map_err(|error| match error {
-            TrustedFileError::Read(source) => ConfigError::Read {
-                path: path.to_owned(),
-                source,
-            },
-            TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
-                path: path.to_owned(),
-                why,
-            },
-        })?;
+        let text =
+            crate::trusted_file::read_trusted(path, MAX_BYTES).map_err(|error| match error {
+                TrustedFileError::Read(source) => ConfigError::Read {
+                    path: path.to_owned(),
+                    source,
+                },
+                TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
+                    path: path.to_owned(),
+                    why,
+                },
+            })?;
         Self::parse(&path.display().to_string(), &text)
     }
 

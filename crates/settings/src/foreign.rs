@@ -66,11 +66,16 @@ pub(crate) fn read_foreign(
 }
 
 /// Reads the foreign value of a reserved setting; `None` if the setting is to be put back.
-pub(crate) fn foreign_value_to_keep(system: &System, entry: &Entry, own: &[OwnValues]) -> Option<String> {
+pub(crate) fn foreign_value_to_keep(
+    system: &System,
+    entry: &Entry,
+    own: &[OwnValues],
+) -> Option<String> {
     // A setting that cannot be read is put back anyway.
     let found = read_foreign(system, entry, own).ok()??.found;
     // An entry without a new value is of a setting that the kernel has changed along with another.
-    (entry.new.is_some() && !have_same_meaning(entry.key.setting, &entry.old, &found)).then_some(found)
+    (entry.new.is_some() && !have_same_meaning(entry.key.setting, &entry.old, &found))
+        .then_some(found)
 }
 
 /// The note that a setting keeps its foreign value.

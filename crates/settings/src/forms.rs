@@ -208,7 +208,9 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
         }
         At::Drive(name) => {
             let folder = format!("sys/class/nvme/{name}/");
-            let serial = system.root().read_text_if_readable(&format!("{folder}serial"));
+            let serial = system
+                .root()
+                .read_text_if_readable(&format!("{folder}serial"));
             let serial = serial
                 .filter(|serial| is_udev_literal(serial))
                 .ok_or("the drive has no serial number to know it by")?;
@@ -267,7 +269,7 @@ fn add_tlp_lines(system: &System, new_values: &[NewValue<'_>], lines: &mut FormL
             .iter()
             .filter(|other| other.key.setting.name == setting.name && other.value == new.value)
             .count();
-        let places = system.places(setting.scope).len();
+        let places = system.places_in_scope(setting.scope).len();
         if setting.scope == SettingScope::CpufreqPolicy && alike < places {
             lines.leave_out(*new, "TLP has one value for all CPUs");
         } else if setting.name == "epp" && new.value.parse::<u32>().is_ok() {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wakepath_system::SettingKey;
 use wakepath_system::journal::{ChangeReason, Entry, Layer};
 
-use crate::entries::{journal_entry_for_change, journal_entries_for_plan};
+use crate::entries::{journal_entries_for_plan, journal_entry_for_change};
 use crate::foreign::{ForeignValue, OwnValues, read_foreign};
 use crate::put_back::Restored;
 use crate::session::Session;
@@ -109,7 +109,9 @@ impl Hold {
     /// # Errors
     /// [`SettingsError::NotRestored`]; the journal keeps what could not be put back.
     pub fn put_back_and_release(self) -> Result<Option<(Session, Restored)>, SettingsError> {
-        take_holding(&self.0).map(Holding::put_back_and_release).transpose()
+        take_holding(&self.0)
+            .map(Holding::put_back_and_release)
+            .transpose()
     }
 
     /// Lends the lock to a process started by `start`, for [`Session::open_with_lent_lock`]. The process ends before these settings are put
@@ -141,7 +143,11 @@ impl Hold {
     ///
     /// # Errors
     /// The setting is not held, cannot be written, or reads back differently.
-    pub fn write_or_put_back(&self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
+    pub fn write_or_put_back(
+        &self,
+        key: &SettingKey,
+        value: Option<&str>,
+    ) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
             Some(holding) => holding.write_or_put_back(key, value),
             None => Err(SettingsError::NotHeld(key.to_string())),
@@ -151,7 +157,15 @@ impl Hold {
     /// The value that a held setting had before; `None` if it is not held.
     pub fn value_before_hold(&self, key: &SettingKey) -> Option<String> {
         let shared = lock_even_poisoned(&self.0);
-        Some(shared.as_ref()?.session.journal.held_entry(key)?.old.clone())
+        Some(
+            shared
+                .as_ref()?
+                .session
+                .journal
+                .held_entry(key)?
+                .old
+                .clone(),
+        )
     }
 
     /// Notes the old values of further settings, as [`Session::reserve_for_changes`] does.
@@ -183,7 +197,10 @@ impl Hold {
     ///
     /// # Errors
     /// The setting is not held, or cannot be read.
-    pub fn read_foreign_value(&self, key: &SettingKey) -> Result<Option<ForeignValue>, SettingsError> {
+    pub fn read_foreign_value(
+        &self,
+        key: &SettingKey,
+    ) -> Result<Option<ForeignValue>, SettingsError> {
         let shared = lock_even_poisoned(&self.0);
         let held = shared.as_ref().and_then(|holding| {
             let entry = holding.session.journal.held_entry(key)?;
@@ -248,7 +265,7 @@ impl Holding {
             .reload_journal_after_tenant(self.own_layer)
             .and_then(|()| self.session.put_back_layers_above(self.own_layer));
         if let Ok(restored) = restored {
-            self.after_tenants.add(restored);
+            self.after_tenants.add_restored(restored);
         }
     }
 
@@ -269,7 +286,11 @@ impl Holding {
         saved
     }
 
-    fn write_or_put_back(&mut self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
+    fn write_or_put_back(
+        &mut self,
+        key: &SettingKey,
+        value: Option<&str>,
+    ) -> Result<(), SettingsError> {
         let Some(entry) = self.session.journal.held_entry(key) else {
             return Err(SettingsError::NotHeld(key.to_string()));
         };

@@ -24,7 +24,11 @@ pub(crate) fn load_journal(store: &Store, root: &Root) -> Result<Journal, Settin
         path: root.absolute_path(""),
         source,
     })?;
-    if let Some(owner) = journal.owner.as_ref().filter(|owner| !owner.is_same_machine(&here)) {
+    if let Some(owner) = journal
+        .owner
+        .as_ref()
+        .filter(|owner| !owner.is_same_machine(&here))
+    {
         return Err(SettingsError::ForeignJournal {
             path: store.file_path(FILE),
             owner: owner.to_string(),
@@ -46,7 +50,10 @@ fn advice_for_damaged_journal(root: &Root, content: &[u8]) -> String {
         .iter()
         .take(SHOWN)
         .map(|(key, old)| {
-            let path = root.absolute_path(&key.relative_path()).display().to_string();
+            let path = root
+                .absolute_path(&key.relative_path())
+                .display()
+                .to_string();
             match key.setting.mechanism {
                 Access::Text => format!(
                     "{key} was '{old}': echo {} > {}",

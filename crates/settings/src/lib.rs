@@ -56,5 +56,6 @@ pub use power_supply::PowerSupply;
 pub use put_back::Restored;
 pub use session::Session;
 pub use supply_switch::{
-    DriftedSetting, SupplyOutcome, apply_and_record, forget_applied_supply, apply_set_of_present_supply,
+    DriftedSetting, SupplyOutcome, apply_and_record, apply_set_of_present_supply,
+    forget_applied_supply,
 };

@@ -3,7 +3,7 @@
 use std::io;
 
 use wakepath_system::Root;
-use wakepath_system::nvme::{APST, ApstFeature, find_character_device, captured_feature_path};
+use wakepath_system::nvme::{APST, ApstFeature, captured_feature_path, find_character_device};
 
 use crate::text_file::overwrite_file;
 
@@ -21,7 +21,9 @@ pub(crate) fn set_apst_feature(root: &Root, name: &str, feature: &ApstFeature) -
         // Bit 31 of dword 10, "save", stays 0: the drive forgets the change at its next reset, even if wakepath is
         // killed.
         let dwords = (u32::from(APST), dword11);
-        return device.send_admin_command(SET_FEATURES, dwords, &mut table).map(|_| ());
+        return device
+            .send_admin_command(SET_FEATURES, dwords, &mut table)
+            .map(|_| ());
     }
     let mut content = dword11.to_le_bytes().to_vec();
     content.extend_from_slice(&table);

@@ -115,7 +115,9 @@ pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> 
     let evidence_for = |tool: &PowerTool| {
         let unit = format!("{}.service", tool.unit);
         if let Some(name) = tool.process
-            && let Some((id, _)) = processes.iter().find(|(_, comm)| comm == truncate_process_name(name))
+            && let Some((id, _)) = processes
+                .iter()
+                .find(|(_, comm)| comm == truncate_process_name(name))
         {
             return Some(ToolEvidence::Process(*id));
         }
@@ -173,7 +175,11 @@ mod tests {
     fn tools_write_settings_that_exist() {
         for tool in TOOLS {
             for name in tool.writes {
-                assert!(setting::find_setting(name).is_some(), "{}: {name}", tool.title);
+                assert!(
+                    setting::find_setting(name).is_some(),
+                    "{}: {name}",
+                    tool.title
+                );
             }
         }
     }

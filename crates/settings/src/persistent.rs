@@ -130,12 +130,13 @@ impl PersistentSettings {
     /// The file cannot be read, somebody else could have written it, or it has a mistake.
     pub fn load(system: &System) -> Result<Option<Self>, SettingsError> {
         let path = Self::file_path(system);
-        let folder =
-            config_folder::open_config_folder(system.root(), false).map_err(|e| unreadable_file_error(&path, &e))?;
+        let folder = config_folder::open_config_folder(system.root(), false)
+            .map_err(|e| unreadable_file_error(&path, &e))?;
         let Some(folder) = folder else {
             return Ok(None);
         };
-        let opened = wakepath_files::open_regular_in_folder(&folder, FILE, rustix::fs::OFlags::RDONLY);
+        let opened =
+            wakepath_files::open_regular_in_folder(&folder, FILE, rustix::fs::OFlags::RDONLY);
         let file = match opened {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|e| unreadable_file_error(&path, &e))?,
@@ -191,9 +192,9 @@ impl PersistentSettings {
             ("on mains ", &self.mains),
             ("on battery ", &self.battery),
         ];
-        let texts = sets
-            .iter()
-            .filter_map(|(supply, set)| Some(format!("{supply}{}", set_without_versions(set.as_ref()?))));
+        let texts = sets.iter().filter_map(|(supply, set)| {
+            Some(format!("{supply}{}", set_without_versions(set.as_ref()?)))
+        });
         texts.collect::<Vec<_>>().join(", ")
     }
 
@@ -225,8 +226,15 @@ impl PersistentSettings {
             folder.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
         });
         folder
-            .and_then(|folder| store::replace_file_in(&folder, FILE, self.to_commented_text().as_bytes(), mode))
-            .map_err(|error| persistent_file_error(&Self::file_path(system), format!("cannot be written: {error}")))
+            .and_then(|folder| {
+                store::replace_file_in(&folder, FILE, self.to_commented_text().as_bytes(), mode)
+            })
+            .map_err(|error| {
+                persistent_file_error(
+                    &Self::file_path(system),
+                    format!("cannot be written: {error}"),
+                )
+            })
     }
 
     /// Removes the file of persistent settings. Returns whether there was one.
@@ -234,8 +242,12 @@ impl PersistentSettings {
     /// # Errors
     /// The file cannot be removed.
     pub fn remove_file(system: &System) -> Result<bool, SettingsError> {
-        config_folder::remove_config_file(system.root(), FILE)
-            .map_err(|error| persistent_file_error(&Self::file_path(system), format!("cannot be removed: {error}")))
+        config_folder::remove_config_file(system.root(), FILE).map_err(|error| {
+            persistent_file_error(
+                &Self::file_path(system),
+                format!("cannot be removed: {error}"),
+            )
+        })
     }
 
     /// Plans the settings of this machine for its power supply of now. The sets for other supplies are checked, too.
@@ -278,7 +290,8 @@ impl PersistentSettings {
         let Some(set) = self.set_for(supply) else {
             return Ok(SettingsPlan::default());
         };
-        let plan = SettingsPlan::from_wanted(system, policy::resolve_to_settings(system, set, &targets)?)?;
+        let plan =
+            SettingsPlan::from_wanted(system, policy::resolve_to_settings(system, set, &targets)?)?;
         plan.check_outlives_process()?;
         Ok(plan)
     }
@@ -327,7 +340,10 @@ fn text_without_version(policy: &PolicySpec) -> String {
 
 /// Whether the kernel's command line leaves persistent settings out.
 pub(crate) fn is_switched_off(system: &System) -> bool {
-    let command_line = system.root().read_text_if_readable("proc/cmdline").unwrap_or_default();
+    let command_line = system
+        .root()
+        .read_text_if_readable("proc/cmdline")
+        .unwrap_or_default();
     command_line.split_whitespace().any(|word| word == OFF_WORD)
 }
 
@@ -361,7 +377,10 @@ mod tests {
             cpus: Some(vec![0, 1, 2, 8]),
             processor: Some("A \"processor\"".to_owned()),
         };
-        assert_eq!(PersistentSettings::parse(&settings.to_commented_text()), Ok(settings));
+        assert_eq!(
+            PersistentSettings::parse(&settings.to_commented_text()),
+            Ok(settings)
+        );
     }
 
     #[test]

@@ -70,7 +70,12 @@ impl SettingsPlan {
             .filter(|c| c.differs())
             .flat_map(|c| {
                 let names = c.key.setting.changes.iter();
-                names.filter_map(|name| SettingKey::for_matching_scope(setting::setting_known_to_exist(name), c.key.at.clone()))
+                names.filter_map(|name| {
+                    SettingKey::for_matching_scope(
+                        setting::setting_known_to_exist(name),
+                        c.key.at.clone(),
+                    )
+                })
             })
             .collect();
         for key in along {
@@ -141,7 +146,10 @@ impl SettingsPlan {
 
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
 /// maximum. `value` is the value to be written.
-pub(crate) fn sort_in_writing_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
+pub(crate) fn sort_in_writing_order(
+    changes: &mut [Change],
+    value: impl Fn(&Change) -> Option<&str>,
+) {
     // A falling frequency maximum is written after the minimum, a rising maximum before it.
     let max = setting::setting_known_to_exist("frequency-max").writing_order();
     let min = setting::setting_known_to_exist("frequency-min").writing_order();

@@ -56,13 +56,19 @@ mod tests {
         assert_eq!((psd.timeout_ms, psd.start_after), (5, 2));
         // No leases.
         fs::write(&file, "policy = []").unwrap();
-        assert_eq!(parse_with_config_files(&name).unwrap(), PolicySet::default());
+        assert_eq!(
+            parse_with_config_files(&name).unwrap(),
+            PolicySet::default()
+        );
         // A profile is a part, too.
         fs::write(&file, "policy = ['psd']").unwrap();
         let set = parse_with_config_files(&format!("tuned[balanced] + {name}")).unwrap();
         assert_eq!(set.to_string(), "tuned[balanced] + psd[rule=daemon]");
         // Without a file it is a set as everywhere.
-        assert_eq!(parse_with_config_files("teo").unwrap(), "teo".parse().unwrap());
+        assert_eq!(
+            parse_with_config_files("teo").unwrap(),
+            "teo".parse().unwrap()
+        );
     }
 
     fn assert_refused(text: &str, parts: &[&str]) {

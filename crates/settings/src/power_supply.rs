@@ -26,12 +26,12 @@ impl PowerSupply {
         let mut present = Self::Mains;
         for name in root.list_names(DIRECTORY) {
             let supply = root.folder(format!("{DIRECTORY}/{name}"));
-            match supply.optional("type").as_deref() {
-                Some("Mains" | "USB" | "Wireless") if supply.number("online") == Some(1) => {
+            match supply.read_text_if_readable("type").as_deref() {
+                Some("Mains" | "USB" | "Wireless") if supply.read_number_if_readable("online") == Some(1) => {
                     return Self::Mains;
                 }
                 // The battery of a mouse has scope `Device`, and does not count.
-                Some("Battery") if supply.optional("scope").as_deref() != Some("Device") => {
+                Some("Battery") if supply.read_text_if_readable("scope").as_deref() != Some("Device") => {
                     present = Self::Battery;
                 }
                 _ => {}

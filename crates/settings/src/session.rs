@@ -12,7 +12,9 @@ use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
 use crate::entries::journal_entries_for_plan;
-use crate::foreign::{OwnValues, note_about_foreign_value, foreign_value_to_keep, values_by_dead_processes};
+use crate::foreign::{
+    OwnValues, foreign_value_to_keep, note_about_foreign_value, values_by_dead_processes,
+};
 use crate::put_back::{FailedRestore, Restored, put_back_entries};
 use crate::store::Store;
 use crate::write::{verify_by_reading_back, write_setting};
@@ -266,8 +268,9 @@ impl Session {
             self.journal.layers.remove(index);
         }
         let saved = self.save_journal();
-        let (away, failed): (Vec<FailedRestore>, Vec<FailedRestore>) =
-            all_failed.into_iter().partition(FailedRestore::is_setting_away);
+        let (away, failed): (Vec<FailedRestore>, Vec<FailedRestore>) = all_failed
+            .into_iter()
+            .partition(FailedRestore::is_setting_away);
         FailedRestore::into_single_error(failed)?;
         saved?;
         let messages = away.iter().map(|failure| failure.error.to_string());
@@ -279,7 +282,10 @@ impl Session {
     ///
     /// # Errors
     /// The journal cannot be read; then the session's stays as before.
-    pub(crate) fn reload_journal_after_tenant(&mut self, own_layer: usize) -> Result<(), SettingsError> {
+    pub(crate) fn reload_journal_after_tenant(
+        &mut self,
+        own_layer: usize,
+    ) -> Result<(), SettingsError> {
         let on_disk = journal::load_journal(&self.store, self.system.root())?;
         let mut layers = std::mem::replace(&mut self.journal, on_disk).layers;
         layers.truncate(own_layer + 1);
@@ -294,12 +300,17 @@ impl Session {
     ///
     /// # Errors
     /// The first setting that cannot be put back; the journal keeps it.
-    pub(crate) fn put_back_layers_above(&mut self, own_layer: usize) -> Result<Restored, SettingsError> {
+    pub(crate) fn put_back_layers_above(
+        &mut self,
+        own_layer: usize,
+    ) -> Result<Restored, SettingsError> {
         let mut restored = Restored::default();
         let mut first_error = Ok(());
         for index in (own_layer + 1..self.journal.layers.len()).rev() {
             let own = values_by_dead_processes(&self.journal);
-            restored.notes.extend(self.release_foreign_values(index, &own));
+            restored
+                .notes
+                .extend(self.release_foreign_values(index, &own));
             match self.put_back_layer(index) {
                 Ok(layer) => restored.add_restored(layer),
                 Err(error) => first_error = first_error.and(Err(error)),
@@ -331,7 +342,11 @@ impl Session {
     }
 
     /// Removes settings with foreign values from a reserved layer, so that these values stay. Returns notes.
-    pub(crate) fn release_foreign_values(&mut self, layer: usize, own: &[OwnValues]) -> Vec<String> {
+    pub(crate) fn release_foreign_values(
+        &mut self,
+        layer: usize,
+        own: &[OwnValues],
+    ) -> Vec<String> {
         let layers = self.journal.layers.iter();
         let applied: Vec<SettingKey> = layers
             .filter(|layer| layer.reason == ChangeReason::Applied)

@@ -10,7 +10,9 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use wakepath_system::journal::{DIRECTORY, FILE, LOCK, open_journal_directory, read_lock_owner, read_journal_file};
+use wakepath_system::journal::{
+    DIRECTORY, FILE, LOCK, open_journal_directory, read_journal_file, read_lock_owner,
+};
 use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
@@ -116,13 +118,20 @@ impl Store {
     }
 
     /// Replaces a file in the directory. After a crash at any moment the old or the new file is there, whole.
-    pub(crate) fn replace_file_atomically(&self, name: &str, content: &[u8]) -> Result<(), SettingsError> {
+    pub(crate) fn replace_file_atomically(
+        &self,
+        name: &str,
+        content: &[u8],
+    ) -> Result<(), SettingsError> {
         self.used.set(true);
-        replace_file_in(&self.directory, name, content, owner_only_permissions()).map_err(|source| {
-            // Half a file is removed: it is of no use, and takes room that may have been lacking.
-            let _ = rustix::fs::unlinkat(&self.directory, temporary_name(name), AtFlags::empty());
-            self.write_error_for(name, format!("{} bytes", content.len()), source)
-        })
+        replace_file_in(&self.directory, name, content, owner_only_permissions()).map_err(
+            |source| {
+                // Half a file is removed: it is of no use, and takes room that may have been lacking.
+                let _ =
+                    rustix::fs::unlinkat(&self.directory, temporary_name(name), AtFlags::empty());
+                self.write_error_for(name, format!("{} bytes", content.len()), source)
+            },
+        )
     }
 
     /// Marks the directory as unused again, so that it is removed at the end.
@@ -134,7 +143,9 @@ impl Store {
     pub(crate) fn remove_file_if_present(&self, name: &str) -> Result<(), SettingsError> {
         remove_file_if_present_in(&self.directory, name)
             .and_then(|()| Ok(rustix::fs::fsync(&self.directory)?))
-            .map_err(|source| self.write_error_for(name, "nothing, by removing it".to_owned(), source))
+            .map_err(|source| {
+                self.write_error_for(name, "nothing, by removing it".to_owned(), source)
+            })
     }
 
     fn write_error_for(&self, name: &str, value: String, source: io::Error) -> SettingsError {
@@ -217,7 +228,8 @@ fn open_private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsE
         }
     })?;
     let opened = opened.ok_or_else(|| cannot_keep_journal_error(path, &Errno::NOENT.into()))?;
-    let about = rustix::fs::fstat(&opened).map_err(|e| cannot_keep_journal_error(path, &e.into()))?;
+    let about =
+        rustix::fs::fstat(&opened).map_err(|e| cannot_keep_journal_error(path, &e.into()))?;
     let me = rustix::process::geteuid().as_raw();
     if about.st_uid != me {
         return Err(unsafe_directory_error(
@@ -259,16 +271,17 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
     let file = path.join(LOCK);
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(directory, LOCK, flags, owner_only_permissions()).map_err(|e| {
-        let why = match e {
-            Errno::LOOP => "is a link; remove it".to_owned(),
-            e => format!("cannot be opened: {e}"),
-        };
-        SettingsError::Unsafe {
-            path: file.clone(),
-            why,
-        }
-    })?;
+    let opened =
+        rustix::fs::openat(directory, LOCK, flags, owner_only_permissions()).map_err(|e| {
+            let why = match e {
+                Errno::LOOP => "is a link; remove it".to_owned(),
+                e => format!("cannot be opened: {e}"),
+            };
+            SettingsError::Unsafe {
+                path: file.clone(),
+                why,
+            }
+        })?;
     let mut opened = File::from(opened);
     if !lock_with_retries(&opened) {
         let pid = read_lock_owner(&mut opened);

@@ -98,7 +98,7 @@ pub fn apply_set_of_present_supply(system: &System) -> Result<SupplyOutcome, Set
         .changes
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
     add_values_from_before(&session, &before, &drift, &mut wanted);
-    let plan = wanted.again(system)?;
+    let plan = wanted.with_present_values(system)?;
     // Until all is written, the record names the supply before, so that the next event makes up for a kill.
     let mut record = record_for_plan(system, before.supply, &plan, &before.settings);
     session.write_supply_record(&record)?;
@@ -156,8 +156,8 @@ pub fn apply_and_record(
 /// # Errors
 /// The record cannot be removed.
 pub fn forget_applied_supply(system: &System) -> Result<(), SettingsError> {
-    let directory =
-        journal::open_journal_directory(system.root(), false).map_err(|e| supply_record_error(system, e))?;
+    let directory = journal::open_journal_directory(system.root(), false)
+        .map_err(|e| supply_record_error(system, e))?;
     directory.map_or(Ok(()), |directory| {
         remove_file_if_present_in(&directory, RECORD).map_err(|e| supply_record_error(system, e))
     })
@@ -262,12 +262,13 @@ fn add_values_from_before(
 }
 
 fn read_record_without_lock(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
-    let directory =
-        journal::open_journal_directory(system.root(), false).map_err(|e| supply_record_error(system, e))?;
+    let directory = journal::open_journal_directory(system.root(), false)
+        .map_err(|e| supply_record_error(system, e))?;
     let Some(directory) = directory else {
         return Ok(None);
     };
-    let content = journal::read_journal_file(&directory, RECORD).map_err(|e| supply_record_error(system, e))?;
+    let content = journal::read_journal_file(&directory, RECORD)
+        .map_err(|e| supply_record_error(system, e))?;
     Ok(parse_record_of_this_boot(system, content))
 }
 

@@ -185,7 +185,9 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             .collect();
         for (task, (job, _)) in &self.tasks {
             if let Some(name) = job.and_then(|job| names.get(job)) {
-                self.writer.metadata_mut().keep_task_name(*task as u32, name);
+                self.writer
+                    .metadata_mut()
+                    .keep_task_name(*task as u32, name);
             }
         }
         self.writer.finish_file()

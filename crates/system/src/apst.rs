@@ -39,7 +39,7 @@ pub fn read_kernel_apst_settings(root: &Root, name: &str, drive: &Drive) -> Apst
     let parameters = root.folder("sys/module/nvme_core/parameters");
     let tolerance = nvme::read_latency_tolerance(root, name);
     let by_default = parameters
-        .number("default_ps_max_latency_us")
+        .read_number_if_readable("default_ps_max_latency_us")
         .unwrap_or(kernel.max_latency_us);
     let quirks = match parameters.read_text_if_readable("force_apst").as_deref() {
         Some("Y") => ApstQuirks::default(),
@@ -47,16 +47,16 @@ pub fn read_kernel_apst_settings(root: &Root, name: &str, drive: &Drive) -> Apst
     };
     ApstSettings {
         primary_timeout_ms: parameters
-            .number("apst_primary_timeout_ms")
+            .read_number_if_readable("apst_primary_timeout_ms")
             .unwrap_or(kernel.primary_timeout_ms),
         primary_tolerance_us: parameters
-            .number("apst_primary_latency_tol_us")
+            .read_number_if_readable("apst_primary_latency_tol_us")
             .unwrap_or(kernel.primary_tolerance_us),
         secondary_timeout_ms: parameters
-            .number("apst_secondary_timeout_ms")
+            .read_number_if_readable("apst_secondary_timeout_ms")
             .unwrap_or(kernel.secondary_timeout_ms),
         secondary_tolerance_us: parameters
-            .number("apst_secondary_latency_tol_us")
+            .read_number_if_readable("apst_secondary_latency_tol_us")
             .unwrap_or(kernel.secondary_tolerance_us),
         max_latency_us: match tolerance.as_deref() {
             Some("any") => u64::MAX,
@@ -77,10 +77,22 @@ pub fn read_quirk_place(root: &Root, name: &str) -> QuirkPlace {
             .zip(read_hexadecimal(&device, "device"))
             .map(|(vendor, device)| PciId { vendor, device }),
         dmi: root.exists("sys/class/dmi/id").then(|| Dmi {
-            sys_vendor: computer.read_text_if_readable("sys_vendor").into_iter().collect(),
-            product_name: computer.read_text_if_readable("product_name").into_iter().collect(),
-            board_vendor: computer.read_text_if_readable("board_vendor").into_iter().collect(),
-            board_name: computer.read_text_if_readable("board_name").into_iter().collect(),
+            sys_vendor: computer
+                .read_text_if_readable("sys_vendor")
+                .into_iter()
+                .collect(),
+            product_name: computer
+                .read_text_if_readable("product_name")
+                .into_iter()
+                .collect(),
+            board_vendor: computer
+                .read_text_if_readable("board_vendor")
+                .into_iter()
+                .collect(),
+            board_name: computer
+                .read_text_if_readable("board_name")
+                .into_iter()
+                .collect(),
         }),
     }
 }

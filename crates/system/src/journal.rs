@@ -243,7 +243,7 @@ impl Journal {
             settings: Vec::new(),
         };
         for entry in self.layers.iter().flat_map(|l| &l.settings) {
-            all.add(entry.clone());
+            all.add_keeping_old_value(entry.clone());
         }
         all.settings
     }
@@ -434,7 +434,9 @@ mod tests {
     #[test]
     fn the_oldest_value_wins() {
         let mut journal = Journal::new(&Root::at_directory("/nowhere"));
-        journal.applied_layer_mut().add_keeping_old_value(entry("idle-governor", "menu", "teo"));
+        journal
+            .applied_layer_mut()
+            .add_keeping_old_value(entry("idle-governor", "menu", "teo"));
         journal
             .applied_layer_mut()
             .add_keeping_old_value(entry("idle-governor", "teo", "ladder"));
@@ -471,11 +473,17 @@ mod tests {
     #[test]
     fn what_a_damaged_journal_still_says_is_read() {
         let mut journal = Journal::new(&Root::at_directory("/nowhere"));
-        journal.applied_layer_mut().add_keeping_old_value(entry("idle-governor", "menu", "teo"));
         journal
             .applied_layer_mut()
-            .add_keeping_old_value(entry("cpu-latency:cpu0", "a \"b\"", "20"));
-        journal.applied_layer_mut().add_keeping_old_value(entry("cpu-latency:cpu1", "0", "20"));
+            .add_keeping_old_value(entry("idle-governor", "menu", "teo"));
+        journal.applied_layer_mut().add_keeping_old_value(entry(
+            "cpu-latency:cpu0",
+            "a \"b\"",
+            "20",
+        ));
+        journal
+            .applied_layer_mut()
+            .add_keeping_old_value(entry("cpu-latency:cpu1", "0", "20"));
         let text = serde_json::to_vec_pretty(&journal).unwrap();
         let cut = text.len() - 90;
         Journal::parse(&text[..cut]).unwrap_err();

@@ -56,16 +56,23 @@ impl Root {
         if self.is_live() {
             return Ok(self.open_file_or_folder(relative, flags)?.into());
         }
-        self.open_captured_tree()?.open_file(Path::new(relative), flags)
+        self.open_captured_tree()?
+            .open_file(Path::new(relative), flags)
     }
 
     /// Opens whatever is at a path of the machine: as [`Self::open_file`], but also folders and special files.
     pub(crate) fn open_file_or_folder(&self, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
         if self.is_live() {
             let flags = flags | OFlags::CLOEXEC;
-            return Ok(openat(CWD, self.absolute_path(relative), flags, Mode::empty())?);
+            return Ok(openat(
+                CWD,
+                self.absolute_path(relative),
+                flags,
+                Mode::empty(),
+            )?);
         }
-        self.open_captured_tree()?.open_file_or_folder(Path::new(relative), flags)
+        self.open_captured_tree()?
+            .open_file_or_folder(Path::new(relative), flags)
     }
 
     /// Opens the directory of a captured machine.
@@ -200,7 +207,10 @@ mod tests {
         std::os::unix::fs::symlink("/etc", top.join("sys/class/etc")).unwrap();
         let root = Root::at_directory(directory.path());
         for link in ["absolute", "relative"] {
-            assert_eq!(root.read_text(&format!("sys/class/{link}/name")).unwrap(), "C1");
+            assert_eq!(
+                root.read_text(&format!("sys/class/{link}/name")).unwrap(),
+                "C1"
+            );
             assert_eq!(root.list_names(&format!("sys/class/{link}")), ["name"]);
         }
         assert!(!root.exists("sys/class/etc/passwd"));
@@ -237,6 +247,9 @@ mod tests {
         for name in ["cpu10", "cpu2", "cpuidle", "cpu0"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        assert_eq!(Root::at_directory(directory.path()).numbered("", "cpu"), [0, 2, 10]);
+        assert_eq!(
+            Root::at_directory(directory.path()).list_entry_numbers("", "cpu"),
+            [0, 2, 10]
+        );
     }
 }

@@ -71,7 +71,10 @@ pub struct CpuStatus {
 }
 
 #[expect(clippy::ref_option, reason = "as serde calls it")]
-fn serialize_limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_limit_us<S: Serializer>(
+    limit: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     limit
         .as_deref()
         .and_then(parse_resume_limit_us)
@@ -151,7 +154,9 @@ impl StatusSample {
 }
 
 fn read_disk_count(system: &System, disk: &str) -> Option<DiskCount> {
-    let text = system.root().read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
     let fields: Vec<u64> = text
         .split_whitespace()
         .map(|field| field.parse().unwrap_or(0))
@@ -197,7 +202,8 @@ impl Status {
                 cpu: *cpu,
                 latency_limit,
                 lease,
-                khz: root.read_number_if_readable(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
+                khz: root
+                    .read_number_if_readable(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
                 states: states
                     .iter()
                     .map(|state| interval.activity_in_state(*cpu, state))

@@ -38,7 +38,10 @@ impl System {
     /// [`SystemError::Value`] with the allowed values.
     pub fn check_setting_value(&self, key: &SettingKey, value: &str) -> Result<(), SystemError> {
         key.setting
-            .check_value(value, |file| self.root.read_text_if_readable(&key.sibling_file_path(file)))
+            .check_value(value, |file| {
+                self.root
+                    .read_text_if_readable(&key.sibling_file_path(file))
+            })
             .map_err(|expected| SystemError::Value {
                 setting: key.to_string(),
                 value: value.to_owned(),

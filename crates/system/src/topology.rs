@@ -44,7 +44,10 @@ impl StateInfo {
 ///
 /// # Errors
 /// No such state; the message lists the existing ones.
-pub fn find_state_by_name<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateInfo, String> {
+pub fn find_state_by_name<'a>(
+    states: &'a [StateInfo],
+    name: &str,
+) -> Result<&'a StateInfo, String> {
     let found = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
         let known: Vec<String> = states
@@ -68,7 +71,8 @@ pub fn latency_just_above_c1<'a>(
 impl System {
     /// The running kernel's release, as `uname -r` prints it.
     pub fn read_kernel_release(&self) -> Option<String> {
-        self.root().read_text_if_readable("proc/sys/kernel/osrelease")
+        self.root()
+            .read_text_if_readable("proc/sys/kernel/osrelease")
     }
 
     /// The running kernel's version, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if the
@@ -113,10 +117,16 @@ impl System {
     /// Frequency policies, by their first CPU. Policies with only offline CPUs are left out: the kernel keeps the
     /// directory and refuses access to its files (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
     pub fn cpufreq_policies(&self) -> Vec<usize> {
-        let mut policies = self.root().list_entry_numbers(&format!("{CPUS}/cpufreq"), "policy");
+        let mut policies = self
+            .root()
+            .list_entry_numbers(&format!("{CPUS}/cpufreq"), "policy");
         policies.retain(|policy| {
             let cpus = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
-            !self.root().exists(&cpus) || self.root().read_text_if_readable(&cpus).is_some_and(|c| !c.is_empty())
+            !self.root().exists(&cpus)
+                || self
+                    .root()
+                    .read_text_if_readable(&cpus)
+                    .is_some_and(|c| !c.is_empty())
         });
         policies
     }
@@ -200,8 +210,11 @@ fn read_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
         residency_us: told.unwrap_or(latency_us.saturating_mul(2)),
         residency_assumed: told.is_none(),
         polling: is_polling_state_name(&name),
-        off_by_default: folder.read_text_if_readable("default_status").as_deref() == Some("disabled"),
-        disabled: folder.read_text_if_readable("disable").is_some_and(|text| text != "0"),
+        off_by_default: folder.read_text_if_readable("default_status").as_deref()
+            == Some("disabled"),
+        disabled: folder
+            .read_text_if_readable("disable")
+            .is_some_and(|text| text != "0"),
         name,
     })
 }

@@ -22,7 +22,8 @@ fn set(root: &Path, path: &str, value: &str) {
 }
 
 fn machine(root: &Path) -> Machine {
-    let (machine, _) = describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
+    let (machine, _) =
+        describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
     // What a machine file says is read again.
     let text = machine.to_toml().unwrap();
     Machine::parse(&text, "captured.toml").unwrap()
@@ -127,7 +128,8 @@ fn each_kind_of_core_has_its_own_idle_states() {
         "{notes:?}"
     );
     set(root, &path(1, deepest, "name"), "C99");
-    let (lacks, notes) = describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
+    let (lacks, notes) =
+        describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
     assert!(own(&lacks, 1)[deepest].2 && !own(&lacks, 0)[deepest].2);
     assert!(
         notes

@@ -245,8 +245,16 @@ mod tests {
 
     #[test]
     fn a_limit_in_milliseconds_is_noted() {
-        assert!(parse("p99_us < 0.15").note_if_unit_looks_wrong(142.0).is_some());
-        assert!(parse("p99_us < 150").note_if_unit_looks_wrong(142.0).is_none());
+        assert!(
+            parse("p99_us < 0.15")
+                .note_if_unit_looks_wrong(142.0)
+                .is_some()
+        );
+        assert!(
+            parse("p99_us < 150")
+                .note_if_unit_looks_wrong(142.0)
+                .is_none()
+        );
     }
 
     #[test]

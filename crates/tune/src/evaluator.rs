@@ -69,5 +69,9 @@ pub trait Evaluator: Sync {
     ///
     /// # Errors
     /// Called off by the user.
-    fn run_sets_in_order(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError>;
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError>;
 }

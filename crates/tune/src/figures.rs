@@ -32,11 +32,13 @@ impl Question<'_> {
         let metric = &*self.objective.metric.name;
         let mut series: Vec<(f64, Vec<f64>)> = Vec::new();
         for (load, runs) in self.loads.iter().zip(&trial.loads) {
-            let values = runs.metric_of_each_run(metric).ok_or_else(|| TuneError::NoMetric {
-                metric: metric.to_owned(),
-                load: load.name.clone(),
-                hint: list_metric_names(trial),
-            })?;
+            let values = runs
+                .metric_of_each_run(metric)
+                .ok_or_else(|| TuneError::NoMetric {
+                    metric: metric.to_owned(),
+                    load: load.name.clone(),
+                    hint: list_metric_names(trial),
+                })?;
             series.push((load.hours, values));
         }
         if self.objective.counts_rest() && self.rest_hours > 0.0 {
@@ -82,8 +84,11 @@ impl Question<'_> {
         let mut excess = 0.0;
         for (condition, load) in self.conditions_with_loads() {
             let metric = &condition.condition.metric;
-            let [value, before] = [trial, in_force]
-                .map(|trial| trial.metric_in_each_seed(load, metric).map(|values| mean(&values)));
+            let [value, before] = [trial, in_force].map(|trial| {
+                trial
+                    .metric_in_each_seed(load, metric)
+                    .map(|values| mean(&values))
+            });
             let (Some(value), Some(before)) = (value, before) else {
                 return Err(TuneError::NoMetric {
                     metric: metric.clone(),

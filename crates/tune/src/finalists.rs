@@ -57,7 +57,10 @@ struct Baseline {
 }
 
 impl Decision {
-    pub(crate) fn decide_among_finalists(self, search: &mut SearchState<'_>) -> Result<SearchAnswer, TuneError> {
+    pub(crate) fn decide_among_finalists(
+        self,
+        search: &mut SearchState<'_>,
+    ) -> Result<SearchAnswer, TuneError> {
         let effort = search.effort_with_stage_seeds(STAGE, self.repeats, 1);
         let trial = search.run_unchanged_policies(effort)?;
         let sets = self.finalists.len().max(1) as f64;

@@ -144,7 +144,9 @@ mod tests {
 
     #[test]
     fn more_hours_than_a_day_has_are_refused() {
-        let refused = hours_left_for_rest(&[load(JOB, 25.0)]).unwrap_err().to_string();
+        let refused = hours_left_for_rest(&[load(JOB, 25.0)])
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("a day has 24"), "{refused}");
         assert!((hours_left_for_rest(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
     }

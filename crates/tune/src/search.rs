@@ -122,14 +122,17 @@ pub fn search_space(
     let in_force = search.run_unchanged_policies(search.effort_with_stage_seeds(2, 1, 1))?;
     let cost = in_force.requests.max(1);
     let shares = Shares::new(request.budget, cost, search.count_sets_in_decision())?;
-    let shortened = search.run_unchanged_policies(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
+    let shortened =
+        search.run_unchanged_policies(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
     let costs = RunCosts {
         whole: cost,
         shortened: shortened.requests.max(1),
     };
     let last = RUNGS.len() - 1;
     let found = if costs.fit_into_last_rung(space.count_sets(), &shares) {
-        let all = (0..space.count_sets()).map(|n| space.candidate_by_number(n)).collect();
+        let all = (0..space.count_sets())
+            .map(|n| space.candidate_by_number(n))
+            .collect();
         search.run_and_rank(all, search.effort_of_rung(last), shares.steps_end)?
     } else {
         let halved = search.run_successive_halving(&costs, &shares)?;
@@ -240,7 +243,12 @@ impl SearchState<'_> {
         let in_force = self.run_unchanged_policies(effort)?;
         let mut able = Vec::new();
         for candidate in candidates {
-            able.extend(self.space.policy_set_of_choice(&candidate).ok().map(|set| (candidate, set)));
+            able.extend(
+                self.space
+                    .policy_set_of_choice(&candidate)
+                    .ok()
+                    .map(|set| (candidate, set)),
+            );
         }
         let mut ranking = Ranking::new();
         for batch in able.chunks(BATCH) {
@@ -263,7 +271,11 @@ impl SearchState<'_> {
 
     /// Runs successive halving and returns the last rung's ranking. Each rung has a share of the requests, by its
     /// planned runs.
-    fn run_successive_halving(&mut self, costs: &RunCosts, shares: &Shares) -> Result<Ranking, TuneError> {
+    fn run_successive_halving(
+        &mut self,
+        costs: &RunCosts,
+        shares: &Shares,
+    ) -> Result<Ranking, TuneError> {
         let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
         let first = (budget / costs.requests_per_drawn_set()) as usize;
         let mut candidates = self.draw_first_sets(first.max(FINALISTS));
@@ -363,7 +375,11 @@ fn sort_best_first(ranking: &mut Ranking) {
 }
 
 /// Remarks for the user beside the figures.
-fn collect_notes(search: &SearchState<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
+fn collect_notes(
+    search: &SearchState<'_>,
+    conditions: &[LoadCondition],
+    in_force: &Trial,
+) -> Vec<String> {
     let mut notes = Vec::new();
     for (condition, load) in search.question.conditions_with_loads() {
         let values = in_force.metric_in_each_seed(load, &condition.condition.metric);

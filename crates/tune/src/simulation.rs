@@ -72,7 +72,12 @@ impl<'a> Simulation<'a> {
         in_force(self.machine, set).map_err(|e| e.to_string())
     }
 
-    fn simulate_run(&self, set: &PolicySet, job: &Job<'_>, shortened: u32) -> Result<MadeRun, String> {
+    fn simulate_run(
+        &self,
+        set: &PolicySet,
+        job: &Job<'_>,
+        shortened: u32,
+    ) -> Result<MadeRun, String> {
         let model = Model::new(self.machine, job.workload, set).map_err(|e| e.to_string())?;
         let run = model.run(job.seed).map_err(|e| e.to_string())?;
         let key = RunKey {
@@ -86,9 +91,9 @@ impl<'a> Simulation<'a> {
         };
         let mut record = RunRecord::new(key, Some(job.seed), 0, 0);
         rows::fill_simulated_run(&mut record, model.machine(), &run);
-        let factor = job
-            .load
-            .map_or(1.0, |load| self.loads[load].requests_per_measured(shortened));
+        let factor = job.load.map_or(1.0, |load| {
+            self.loads[load].requests_per_measured(shortened)
+        });
         let loops = run.threads.as_ref().map_or(0, |threads| threads.operations);
         let requests = ((run.requests as f64 * factor).round() as u64 + loops).max(1);
         (self.finished)(requests);
@@ -100,7 +105,11 @@ impl<'a> Simulation<'a> {
 }
 
 impl Evaluator for Simulation<'_> {
-    fn run_sets_in_order(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError> {
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError> {
         let workloads: Vec<Workload> = self
             .loads
             .iter()

@@ -99,7 +99,10 @@ impl Space {
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
         known.insert(in_force.to_string());
-        for name in NAMES.into_iter().filter(|name| is_mechanism_wanted(over, name)) {
+        for name in NAMES
+            .into_iter()
+            .filter(|name| is_mechanism_wanted(over, name))
+        {
             if name == "profiles" {
                 space.add_profiles(&resolve, &mut known);
             } else {
@@ -189,7 +192,9 @@ impl Space {
             profile: Some(profile),
             ..self.unchanged_choice()
         });
-        profiles.chain(self.neighbours_in_one_dimension(&self.unchanged_choice())).collect()
+        profiles
+            .chain(self.neighbours_in_one_dimension(&self.unchanged_choice()))
+            .collect()
     }
 
     /// Choices that differ from a choice in one dimension. A profile has none.
@@ -407,7 +412,9 @@ mod tests {
     #[test]
     fn every_number_is_a_candidate_of_its_own() {
         let space = space(&["idle", "psd"]).unwrap();
-        let all: BTreeSet<SetChoice> = (0..space.count_sets()).map(|n| space.candidate_by_number(n)).collect();
+        let all: BTreeSet<SetChoice> = (0..space.count_sets())
+            .map(|n| space.candidate_by_number(n))
+            .collect();
         assert_eq!(all.len(), space.count_sets());
         assert!(all.contains(&space.unchanged_choice()));
     }

@@ -28,7 +28,12 @@ pub(crate) struct SearchState<'a> {
 
 impl SearchState<'_> {
     /// Makes an effort whose seeds belong to a stage only.
-    pub(crate) fn effort_with_stage_seeds(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
+    pub(crate) fn effort_with_stage_seeds(
+        &self,
+        stage: u64,
+        repeats: u32,
+        shortened: u32,
+    ) -> Effort {
         Effort {
             first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
             repeats,
@@ -41,7 +46,10 @@ impl SearchState<'_> {
     /// # Errors
     /// The machine cannot run what is in force, or the user called the search off.
     pub(crate) fn run_unchanged_policies(&mut self, effort: Effort) -> Result<Trial, TuneError> {
-        match self.run_and_count_sets(&[PolicySet::default()], effort)?.pop() {
+        match self
+            .run_and_count_sets(&[PolicySet::default()], effort)?
+            .pop()
+        {
             Some(TrialOutcome::Ran(trial)) => Ok(trial),
             Some(TrialOutcome::Refused(why)) => Err(TuneError::InForce(why)),
             None => Err(TuneError::InForce("no run".to_owned())),

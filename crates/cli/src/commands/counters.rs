@@ -42,7 +42,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let seconds = args.seconds.map(|time| time.as_secs_f64());
     let counted = match &args.after {
-        Some(after) => Dump::read_single(after)?.counts_since(&Dump::read_single(&args.before)?, seconds)?,
+        Some(after) => {
+            Dump::read_single(after)?.counts_since(&Dump::read_single(&args.before)?, seconds)?
+        }
         None => match &Dump::read_series(&args.before)?[..] {
             [before, after] => after.counts_since(before, seconds)?,
             dumps => match dumps.last() {

@@ -7,7 +7,9 @@ mod processor;
 
 use clap::ValueEnum;
 use wakepath_calibrate::StaleFigure;
-use wakepath_hardware::machine::{Cluster, Figure, MachineFigure, Origin, Platform, builtin_machine_names};
+use wakepath_hardware::machine::{
+    Cluster, Figure, MachineFigure, Origin, Platform, builtin_machine_names,
+};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::PolicySet;
@@ -99,7 +101,11 @@ fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// The driver table closest to a misspelt name, unless a machine is closer.
 fn nearest_table(name: &str) -> Option<&'static str> {
-    let machines = builtin_machine_names().chain(recorded::builtin_recorded_systems().iter().map(|s| s.name.as_str()));
+    let machines = builtin_machine_names().chain(
+        recorded::builtin_recorded_systems()
+            .iter()
+            .map(|s| s.name.as_str()),
+    );
     let tables = recorded::builtin_intel_idle_tables()
         .iter()
         .map(|t| t.name.as_str());
@@ -214,7 +220,10 @@ fn resting_power_in_words(platform: &Platform) -> String {
         String::new()
     };
     let origin = &platform.resting_mw.origin;
-    let (word, why) = (origin.origin_kind_name(), origin.describe_origin(&platform.source));
+    let (word, why) = (
+        origin.origin_kind_name(),
+        origin.describe_origin(&platform.source),
+    );
     let counts = &platform.counts;
     format!(
         "whole machine at rest: {resting}{range}{step}. Counts {counts}; never added to package power. {word}: {why}"

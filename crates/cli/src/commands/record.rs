@@ -66,16 +66,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let signals = EndSignals::new()?;
     // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
     let mut command = start_command(&args.command)?;
-    let mut session = match RecordSession::start_into_file(recording, System::live(), &args.output, overwrite)
-    {
-        Ok(session) => session,
-        Err(error) => {
-            if let Some(child) = &mut command {
-                end_command(child);
+    let mut session =
+        match RecordSession::start_into_file(recording, System::live(), &args.output, overwrite) {
+            Ok(session) => session,
+            Err(error) => {
+                if let Some(child) = &mut command {
+                    end_command(child);
+                }
+                return Err(error.into());
             }
-            return Err(error.into());
-        }
-    };
+        };
     let ended = record_events(args, &mut session, &signals, command.as_mut());
     if let Some(child) = &mut command {
         end_command(child);

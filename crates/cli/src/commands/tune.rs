@@ -165,7 +165,8 @@ fn budget_of_time(
         shortened: 1,
     };
     let started = Instant::now();
-    let outcomes = simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
+    let outcomes =
+        simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
         Some(TrialOutcome::Ran(trial)) => {

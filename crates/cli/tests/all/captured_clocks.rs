@@ -102,7 +102,12 @@ fn amd_pstate_runs_where_its_scale_is_not_told() {
     let cluster = &machine.cluster[0];
     let cppc = cluster.cppc.as_ref().unwrap();
     let highest = cluster.opps.last().unwrap().khz;
-    assert!(cppc.frequency_at_performance(cppc.highest).0.abs_diff(highest) < 3000);
+    assert!(
+        cppc.frequency_at_performance(cppc.highest)
+            .0
+            .abs_diff(highest)
+            < 3000
+    );
     set_in_policies(tree.path(), "scaling_max_freq", Some("1000000"));
     let (_, notes) = captured(tree.path());
     assert!(

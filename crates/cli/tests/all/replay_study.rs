@@ -407,7 +407,9 @@ fn with_processor(from: &Path, to: &str, processor: &str) {
         ..reader.metadata().clone()
     };
     let mut writer = Writer::create(&from.with_file_name(to), Overwrite::Yes, metadata).unwrap();
-    reader.for_each_event(|event| writer.add_event(&event)).unwrap();
+    reader
+        .for_each_event(|event| writer.add_event(&event))
+        .unwrap();
     writer.finish_file().unwrap();
 }
 

@@ -72,7 +72,9 @@ mod tests {
     #[test]
     fn each_kind_names_the_states() {
         assert_eq!(contradictions("WDC PC SN530 SDBPNPZ-256G-1006"), [""; 0]);
-        let model = DriveLibrary::builtin().find_one_model("KCM61RUL960G").unwrap();
+        let model = DriveLibrary::builtin()
+            .find_one_model("KCM61RUL960G")
+            .unwrap();
         let mut drive = model.most_frequent_table().drive.clone();
         assert_eq!(drive.find_contradictions(), [""; 0]);
         drive.states[6].max_power = Some(Microwatts(10_000_000));

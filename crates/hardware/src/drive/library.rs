@@ -193,7 +193,11 @@ impl DriveLibrary {
         }
         self.models
             .iter()
-            .filter(|m| m.label.as_ref().is_some_and(|l| normalize_for_comparison(l).contains(&part)))
+            .filter(|m| {
+                m.label
+                    .as_ref()
+                    .is_some_and(|l| normalize_for_comparison(l).contains(&part))
+            })
             .collect()
     }
 
@@ -216,8 +220,13 @@ impl DriveLibrary {
             return Ok(model);
         }
         let same_name = self.models_where(|m| normalize_for_comparison(&m.name) == folded);
-        let same_label = self.models_where(|m| m.label.as_ref().is_some_and(|l| normalize_for_comparison(l) == folded));
-        let in_words = self.models_where(|m| has_words_in_sequence(&normalize_for_comparison(&m.name), &folded));
+        let same_label = self.models_where(|m| {
+            m.label
+                .as_ref()
+                .is_some_and(|l| normalize_for_comparison(l) == folded)
+        });
+        let in_words = self
+            .models_where(|m| has_words_in_sequence(&normalize_for_comparison(&m.name), &folded));
         for found in [&same_name, &same_label] {
             if let [only] = found[..] {
                 return Ok(only);
@@ -264,7 +273,10 @@ impl DriveLibrary {
                     }
                     name_likeness(folded, &label)
                 });
-                (name_likeness(folded, &normalize_for_comparison(&m.name)).max(of_label), m)
+                (
+                    name_likeness(folded, &normalize_for_comparison(&m.name)).max(of_label),
+                    m,
+                )
             })
             .filter(|(score, _)| *score >= 0.6)
             .collect();
@@ -423,7 +435,8 @@ impl Row<'_> {
     fn to_power_state(&self) -> Result<PowerState, String> {
         Ok(PowerState {
             // A power of 0 W is how smartctl prints "not reported".
-            max_power: parse_optional_watts("max_power_W", self.max_power)?.filter(|p| *p != Microwatts(0)),
+            max_power: parse_optional_watts("max_power_W", self.max_power)?
+                .filter(|p| *p != Microwatts(0)),
             non_operational: match self.op {
                 "op" => false,
                 "nonop" => true,
@@ -449,7 +462,10 @@ impl Row<'_> {
                 model: self.model.to_owned(),
                 firmware: self.firmware.to_owned(),
                 vendor_id: parse_optional_vendor("pci_vendor", self.pci_vendor)?,
-                subsystem_vendor_id: parse_optional_vendor("pci_subsys_vendor", self.pci_subsys_vendor)?,
+                subsystem_vendor_id: parse_optional_vendor(
+                    "pci_subsys_vendor",
+                    self.pci_subsys_vendor,
+                )?,
                 npss: self.npss,
                 states: Vec::with_capacity(usize::from(self.npss) + 1),
                 apsta: None,
@@ -526,13 +542,19 @@ fn parse_models_and_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError
         let row: Row = record
             .deserialize(Some(&headers))
             .map_err(|e| csv_error(&e))?;
-        if !open.as_ref().is_some_and(|table| row.continues_table(table)) {
+        if !open
+            .as_ref()
+            .is_some_and(|table| row.continues_table(table))
+        {
             if let Some(complete) = open.take() {
                 catalog
                     .add_complete_table(complete)
                     .map_err(|what| tables_error(line, what))?;
             }
-            open = Some(row.to_drive_table().map_err(|what| tables_error(line, what))?);
+            open = Some(
+                row.to_drive_table()
+                    .map_err(|what| tables_error(line, what))?,
+            );
         }
         if let Some(table) = &mut open {
             let states = &mut table.drive.states;
@@ -540,11 +562,16 @@ fn parse_models_and_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError
                 let what = format!("power state {} where {} belongs", row.ps, states.len());
                 return Err(tables_error(line, what));
             }
-            states.push(row.to_power_state().map_err(|what| tables_error(line, what))?);
+            states.push(
+                row.to_power_state()
+                    .map_err(|what| tables_error(line, what))?,
+            );
         }
     }
     if let Some(last) = open {
-        catalog.add_complete_table(last).map_err(|what| tables_error(line, what))?;
+        catalog
+            .add_complete_table(last)
+            .map_err(|what| tables_error(line, what))?;
     }
     Ok(catalog.models)
 }
@@ -702,7 +729,10 @@ mod tests {
             taken.note_if_name_was_partial("sdbpnpz-256g-1006").unwrap(),
             "the drive \"sdbpnpz-256g-1006\" is taken to be WDC PC SN530 SDBPNPZ-256G-1006"
         );
-        assert_eq!(taken.note_if_name_was_partial("wdc pc sn530  sdbpnpz-256g-1006 "), None);
+        assert_eq!(
+            taken.note_if_name_was_partial("wdc pc sn530  sdbpnpz-256g-1006 "),
+            None
+        );
         // Gaps may have any width.
         assert_eq!(name("THNSF5256GPUK"), Ok("THNSF5256GPUK TOSHIBA"));
         assert_eq!(name("wd_black sn750 2tb"), Ok("WD_BLACK  SN750 2TB"));
@@ -722,7 +752,10 @@ mod tests {
     fn every_model_is_found_by_its_own_name() {
         let library = DriveLibrary::builtin();
         for model in &library.models {
-            assert_eq!(library.find_one_model(&model.name).map(|m| &m.name), Ok(&model.name));
+            assert_eq!(
+                library.find_one_model(&model.name).map(|m| &m.name),
+                Ok(&model.name)
+            );
         }
     }
 

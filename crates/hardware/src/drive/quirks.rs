@@ -247,7 +247,11 @@ impl Quirks {
 
 impl Quirk {
     fn certainty_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
-        if self.identify.as_ref().is_some_and(|c| !c.matches_identity(drive)) {
+        if self
+            .identify
+            .as_ref()
+            .is_some_and(|c| !c.matches_identity(drive))
+        {
             return None;
         }
         if let Some(wanted) = &self.dmi {
@@ -291,7 +295,10 @@ impl IdentifyCriterion {
 impl LikelyModels {
     fn match_drive(&self, drive: &Drive) -> bool {
         drive.vendor_id.is_none_or(|vendor| vendor == self.vendor)
-            && self.models.iter().any(|m| matches_star_pattern(m, &drive.model))
+            && self
+                .models
+                .iter()
+                .any(|m| matches_star_pattern(m, &drive.model))
     }
 }
 
@@ -381,7 +388,10 @@ mod tests {
             [(QuirkKind::SimpleSuspend, Certainty::Certain)]
         );
         let library = DriveLibrary::builtin();
-        let toshiba = library.find_one_model("THNSF5256GPUK").unwrap().most_frequent_table();
+        let toshiba = library
+            .find_one_model("THNSF5256GPUK")
+            .unwrap()
+            .most_frequent_table();
         assert_eq!(found(&toshiba.drive, &here), certain);
     }
 
@@ -441,12 +451,20 @@ mod tests {
             "KINGSTON SA2000M8250G",
             "ADATA SX8200PNP",
         ] {
-            let drive = &library.find_one_model(model).unwrap().most_frequent_table().drive;
+            let drive = &library
+                .find_one_model(model)
+                .unwrap()
+                .most_frequent_table()
+                .drive;
             let expected = [(QuirkKind::NoDeepest, Certainty::Likely)];
             assert_eq!(found(drive, &here), expected, "{model}");
         }
         for model in ["INTEL SSDPEKKW256G8", "KINGSTON SKC3000S1024G"] {
-            let drive = &library.find_one_model(model).unwrap().most_frequent_table().drive;
+            let drive = &library
+                .find_one_model(model)
+                .unwrap()
+                .most_frequent_table()
+                .drive;
             assert_eq!(found(drive, &here), [], "{model}");
         }
     }

@@ -408,7 +408,7 @@ mod tests {
         let datasheet = DriveSpeeds::for_model("Samsung SSD 970 EVO Plus 500GB");
         assert!((datasheet.read_us.value - 52.6).abs() < 1e-9);
         let unknown = DriveSpeeds::for_model("a drive that nobody knows");
-        assert_eq!(unknown.published(), 0);
+        assert_eq!(unknown.count_published(), 0);
         let Origin::Assumed(why) = &unknown.read_mb_per_s.origin else {
             panic!("{unknown:?}");
         };

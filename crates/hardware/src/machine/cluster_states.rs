@@ -97,7 +97,11 @@ impl Machine {
                     "no state '{name}' to disable; the states are {}",
                     known.join(", ")
                 );
-                return Err(MachineError::invalid_value(&self.name, "idle_state", message));
+                return Err(MachineError::invalid_value(
+                    &self.name,
+                    "idle_state",
+                    message,
+                ));
             }
         }
         for cluster in clusters {
@@ -105,7 +109,11 @@ impl Machine {
             let mut states_left = states.iter().filter(|s| !s.disabled);
             if states_left.all(|s| names.contains(&s.name.as_str())) {
                 let message = "at least one state has to stay enabled";
-                return Err(MachineError::invalid_value(&self.name, "idle_state", message));
+                return Err(MachineError::invalid_value(
+                    &self.name,
+                    "idle_state",
+                    message,
+                ));
             }
         }
         Ok(())
@@ -124,7 +132,9 @@ impl Machine {
 }
 
 /// A table of idle states as a governor sees it.
-pub(super) fn to_declared_table(states: &[MachineIdleState]) -> Result<IdleStates, IdleStatesError> {
+pub(super) fn to_declared_table(
+    states: &[MachineIdleState],
+) -> Result<IdleStates, IdleStatesError> {
     let declared = states.iter().map(|s| IdleState {
         name: s.name.clone(),
         exit_latency: s.exit_latency_us.micros_to_time(),
@@ -200,7 +210,9 @@ mod tests {
             "{message}"
         );
         // A target residency above the next state's.
-        let message = fault(&with(|own| own.target_residency_us = Figure::covered_by_table_source(1e6)));
+        let message = fault(&with(|own| {
+            own.target_residency_us = Figure::covered_by_table_source(1e6)
+        }));
         assert!(message.contains("target residency"), "{message}");
         let mut twice = with(|_| {});
         let again = twice.cluster[1].idle_state[0].clone();
@@ -223,8 +235,16 @@ mod tests {
             .collect();
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         assert!(machine.disable_idle_states_everywhere(&others).is_err());
-        assert!(machine.disable_idle_states_on_cluster("big", &others).is_err());
-        assert!(machine.disable_idle_states_on_cluster("bi", &["WFI"]).is_err());
+        assert!(
+            machine
+                .disable_idle_states_on_cluster("big", &others)
+                .is_err()
+        );
+        assert!(
+            machine
+                .disable_idle_states_on_cluster("bi", &["WFI"])
+                .is_err()
+        );
         assert!(machine.idle_state.iter().all(|s| !s.disabled));
     }
 }

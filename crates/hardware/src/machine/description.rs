@@ -148,7 +148,10 @@ impl Machine {
     /// The smallest latency request that applies to a CPU; `None` without requests (`cpuidle_governor_latency_req()`,
     /// `drivers/cpuidle/governor.c`, Linux 6.1 and 6.12).
     pub fn smallest_latency_request(&self, cpu: usize) -> Option<Nanoseconds> {
-        let requests = self.latency_requests.iter().filter(|r| r.applies_to_cpu(cpu));
+        let requests = self
+            .latency_requests
+            .iter()
+            .filter(|r| r.applies_to_cpu(cpu));
         requests.map(|r| Nanoseconds::from_micros(r.us)).min()
     }
 

@@ -262,7 +262,11 @@ pub struct TruePowerState {
 impl DrivePower {
     /// Power management of a drive of which only the declared power states are known.
     pub(super) fn from_declared_states(drive: &Drive) -> Self {
-        let states: Vec<_> = drive.states.iter().map(TruePowerState::from_declared_state).collect();
+        let states: Vec<_> = drive
+            .states
+            .iter()
+            .map(TruePowerState::from_declared_state)
+            .collect();
         let (active_w, idle_w) = active_and_idle_power(drive, &states);
         Self {
             transition_w: half_way_power(&idle_w, &active_w),
@@ -303,7 +307,10 @@ pub(super) fn half_way_power(idle: &Figure, active: &Figure) -> Figure {
 }
 
 /// The non-operational state that draws most, by index ([`DrivePower::sleep_state_with_most_power`]).
-fn sleep_state_with_most_power<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize, &'a Figure)> {
+fn sleep_state_with_most_power<'a>(
+    drive: &Drive,
+    states: &'a [TruePowerState],
+) -> Option<(usize, &'a Figure)> {
     let declared = drive.states.iter().enumerate().zip(states);
     declared
         .filter(|((_, declared), _)| declared.non_operational)
@@ -325,11 +332,16 @@ fn active_and_idle_power(drive: &Drive, states: &[TruePowerState]) -> (Figure, F
         || Figure::assumed(most / 2.0, "half of the maximum power of PS0"),
         Figure::covered_by_table_source,
     );
-    let mut idle = idle_power.map_or_else(|| assume_idle_power(drive, most), Figure::covered_by_table_source);
+    let mut idle = idle_power.map_or_else(
+        || assume_idle_power(drive, most),
+        Figure::covered_by_table_source,
+    );
     if idle.value > active.value {
         idle = Figure::assumed(active.value, "at most what it draws at work");
     }
-    if let Some((ps, asleep)) = sleep_state_with_most_power(drive, states).filter(|(_, p)| p.value > idle.value) {
+    if let Some((ps, asleep)) =
+        sleep_state_with_most_power(drive, states).filter(|(_, p)| p.value > idle.value)
+    {
         idle = Figure::assumed(
             asleep.value,
             format!("at least what it draws asleep in PS{ps}"),

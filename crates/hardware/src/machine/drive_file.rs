@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::drive::{Flash, half_way_power};
-use super::error::toml_error;
+use super::error::description_error;
 use super::file::{read_description, read_file_bytes};
 use super::validate::check_drive;
 use super::{DriveBackground, DriveModel, Figure, Machine, MachineError, WriteBuffer};
@@ -67,7 +67,9 @@ struct StateFile {
 }
 
 /// The first built-in drive model that passes a test of name and text.
-fn first_builtin_model(is_wanted: impl Fn(&str, &str) -> bool) -> Option<(&'static str, &'static str)> {
+fn first_builtin_model(
+    is_wanted: impl Fn(&str, &str) -> bool,
+) -> Option<(&'static str, &'static str)> {
     let mut models = BUILTIN.into_iter();
     models.find(|(known, text)| is_wanted(known, text))
 }
@@ -85,7 +87,9 @@ impl DriveModel {
             return Self::parse(&text, name);
         }
         let short = name.trim();
-        if let Some((known, text)) = first_builtin_model(|known, _| known.eq_ignore_ascii_case(short)) {
+        if let Some((known, text)) =
+            first_builtin_model(|known, _| known.eq_ignore_ascii_case(short))
+        {
             return Self::parse(text, known);
         }
         if path.is_file() {
@@ -135,7 +139,11 @@ impl DriveModel {
             None => Some("support of APST is not known, and is assumed".to_owned()),
             Some(_) => None,
         };
-        let assumed: Vec<String> = found.describe_assumptions().into_iter().chain(apst).collect();
+        let assumed: Vec<String> = found
+            .describe_assumptions()
+            .into_iter()
+            .chain(apst)
+            .collect();
         Ok(Self {
             note: (!assumed.is_empty()).then(|| format!("{file}: {}", assumed.join("; "))),
             ..Self::from_declared_drive(&found.drive)
@@ -154,7 +162,7 @@ impl DriveModel {
     /// # Errors
     /// It is no drive model, a value cannot be, or the library has no such drive.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
-        let file: ModelFile = toml::from_str(text).map_err(|e| toml_error(text, origin, &e))?;
+        let file: ModelFile = toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
         if file.schema != 1 {
             return Err(MachineError::invalid_value(
                 origin,
@@ -295,7 +303,10 @@ mod tests {
     fn an_awake_drive_draws_what_its_states_allow() {
         fn waits(name: &str) -> (Microwatts, Microwatts) {
             let power = DriveModel::find(name).unwrap().power.unwrap();
-            (power.active_w.watts_to_power(), power.idle_w.watts_to_power())
+            (
+                power.active_w.watts_to_power(),
+                power.idle_w.watts_to_power(),
+            )
         }
         const fn watts(watts: u64) -> Microwatts {
             Microwatts(watts * 1_000_000)

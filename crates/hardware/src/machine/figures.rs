@@ -33,7 +33,9 @@ impl Machine {
 
     /// Checks that every figure of the machine is within the range of its key.
     pub(super) fn check_ranges(&self) -> Result<(), Fault> {
-        self.figures().iter().try_for_each(MachineFigure::check_range)
+        self.figures()
+            .iter()
+            .try_for_each(MachineFigure::check_range)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wakepath_units::pasted::decode_strictly;
 
-use super::error::toml_error;
+use super::error::description_error;
 use super::{Machine, MachineError};
 
 /// Size limit for machine files in bytes; real files have a few kilobytes.
@@ -30,7 +30,7 @@ pub(super) fn read_file_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
 
 /// Parses and checks a machine file that does not refer to another machine; `origin` names it in errors.
 pub(super) fn parse_complete(text: &str, origin: &str) -> Result<Machine, MachineError> {
-    let machine: Machine = toml::from_str(text).map_err(|e| toml_error(text, origin, &e))?;
+    let machine: Machine = toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
     machine.check_values_of_file(origin)?;
     Ok(machine)
 }

@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn every_figure_of_every_machine_has_a_key() {
-        let recorded = recorded::builtin_recorded_systems().iter().filter(|s| s.idle.is_some());
+        let recorded = recorded::builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.idle.is_some());
         let names = builtin_machine_names().chain(recorded.map(|s| s.name.as_str()));
         for name in names {
             for figure in Machine::find(name).unwrap().figures() {
@@ -223,7 +225,10 @@ mod tests {
 
     #[test]
     fn the_unit_of_a_figure_is_the_end_of_its_key() {
-        for key in Machine::documented_keys().iter().filter(|key| key.is_figure) {
+        for key in Machine::documented_keys()
+            .iter()
+            .filter(|key| key.is_figure)
+        {
             let ends = match key.unit.as_str() {
                 "us" | "ms" | "W" | "mW" | "uV" | "MHz" => format!("_{}", key.unit.to_lowercase()),
                 "1000 cycles" => "kcycles".to_owned(),

@@ -102,7 +102,12 @@ impl Machine {
 }
 
 /// The cluster for a kind of core; `is_small`: not the biggest kind.
-fn cluster_for_core_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> Cluster {
+fn cluster_for_core_kind(
+    machine: &Machine,
+    kind: &CoreKind,
+    name: &str,
+    is_small: bool,
+) -> Cluster {
     let like = &machine.cluster[0];
     let threads = kind.threads_per_core;
     let highest = kind.points.last().copied().unwrap_or_default();

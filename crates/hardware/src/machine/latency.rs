@@ -49,7 +49,8 @@ mod tests {
         let text = "\n[[latency_request]]\nus = 500\n[[latency_request]]\nus = 20\ncpus = [1, 4]\n\
                     [[latency_request]]\nus = 900\ncpus = [2]\n";
         let mut machine = rk3399(text).unwrap();
-        let us = |machine: &Machine, cpu| machine.smallest_latency_request(cpu).map(|ns| ns.0 / 1000);
+        let us =
+            |machine: &Machine, cpu| machine.smallest_latency_request(cpu).map(|ns| ns.0 / 1000);
         assert_eq!(
             [0, 1, 2, 4].map(|cpu| us(&machine, cpu)),
             [500, 20, 500, 20].map(Some)

@@ -29,7 +29,10 @@ impl Machine {
         if let Some(system) = recorded::find_recorded_system(name) {
             return Self::from_recorded(system);
         }
-        if builtin_intel_idle_tables().iter().any(|table| table.name == name) {
+        if builtin_intel_idle_tables()
+            .iter()
+            .any(|table| table.name == name)
+        {
             return Err(MachineError::OnlyStates {
                 name: name.to_owned(),
             });

@@ -11,7 +11,7 @@ use wakepath_files::{Links, Tree};
 use wakepath_units::pasted::decode_strictly;
 
 use super::builtin::find_builtin_text;
-use super::error::toml_error;
+use super::error::description_error;
 use super::figures::read_figure;
 use super::file::MAX_FILE;
 use super::keys::{find_key, join_key_path};
@@ -79,7 +79,7 @@ fn merge_with_models(
         read_model(&model, folder).map_err(|why| MachineError::invalid_value(origin, LIKE, why))?;
     let base = text
         .parse::<Table>()
-        .map_err(|e| toml_error(&text, &next_origin, &e))?;
+        .map_err(|e| description_error(&text, &next_origin, &e))?;
     let mut whole = merge_with_models(base, &next_origin, folder, remaining - 1)?;
     // The comparison of predictions is dropped: nobody has compared them on this machine.
     whole.remove("prediction");
@@ -146,7 +146,9 @@ fn find_table_without_source(
     own.iter().find_map(|(name, value)| {
         let below = join_key_path(table, name);
         match value {
-            Value::Table(inner) if !is_figure(inner) => find_table_without_source(inner, &below, covering),
+            Value::Table(inner) if !is_figure(inner) => {
+                find_table_without_source(inner, &below, covering)
+            }
             Value::Array(list) => {
                 let mut tables = list.iter().filter_map(Value::as_table);
                 tables.find_map(|inner| find_table_without_source(inner, &below, covering))
@@ -179,7 +181,9 @@ fn overlay_table(base: &mut Table, own: Table, table: &str) {
             (Some(Value::Table(old)), Value::Table(new)) if !is_figure(old) && !is_figure(&new) => {
                 overlay_table(old, new, &below);
             }
-            (Some(Value::Array(old)), Value::Array(new)) if are_all_named(old) && are_all_named(&new) => {
+            (Some(Value::Array(old)), Value::Array(new))
+                if are_all_named(old) && are_all_named(&new) =>
+            {
                 overlay_by_name(old, new, &below);
             }
             (_, value) => {
@@ -242,7 +246,8 @@ fn use_one_power_form(base: &mut Table, own: &mut Table) -> Result<(), String> {
         let drive: Drive = declared
             .try_into()
             .map_err(|e: toml::de::Error| e.to_string())?;
-        let power = Table::try_from(DrivePower::from_declared_states(&drive)).map_err(|e| e.to_string())?;
+        let power =
+            Table::try_from(DrivePower::from_declared_states(&drive)).map_err(|e| e.to_string())?;
         base.insert("power".to_owned(), to_file_form(Value::Table(power)));
     }
     Ok(())
@@ -296,7 +301,9 @@ fn are_all_named(list: &[Value]) -> bool {
 
 fn overlay_by_name(base: &mut Vec<Value>, own: Vec<Value>, table: &str) {
     for item in own {
-        let old = base.iter_mut().find(|old| item_name(old) == item_name(&item));
+        let old = base
+            .iter_mut()
+            .find(|old| item_name(old) == item_name(&item));
         match (old, item) {
             (Some(Value::Table(old)), Value::Table(new)) => overlay_table(old, new, table),
             (_, item) => base.push(item),
@@ -340,9 +347,9 @@ source = \"measured here\"
         for (own, old) in machine.figures().iter().zip(&model.figures()) {
             assert_eq!(own.key, old.key);
             if own.figure.value.to_bits() == old.figure.value.to_bits() {
-                assert_eq!(own.reason(), old.reason(), "{}", own.key);
+                assert_eq!(own.origin_in_words(), old.origin_in_words(), "{}", own.key);
             } else {
-                changed.push((own.key.clone(), own.reason()));
+                changed.push((own.key.clone(), own.origin_in_words()));
             }
         }
         let expected = (
@@ -356,7 +363,9 @@ source = \"measured here\"
     #[test]
     fn a_recorded_model_lends_its_policies_but_no_prediction() {
         let recorded = parse(&like_text("turin0", "mine")).unwrap();
-        let ran = crate::recorded::find_recorded_system("turin0").unwrap().kernel_policy();
+        let ran = crate::recorded::find_recorded_system("turin0")
+            .unwrap()
+            .kernel_policy();
         assert_eq!(recorded.runs, Some(format!("{} + {}", ran.idle, ran.freq)));
         assert_eq!(recorded.prediction, None);
     }

@@ -58,7 +58,7 @@ pub use error::MachineError;
 pub use figure::{Figure, Measurement, Origin};
 pub use figures::MachineFigure;
 pub use from_recorded::Captured;
-pub use here::{HERE, SYSTEM_FILE, find_calibrated_file, default_calibration_path};
+pub use here::{HERE, SYSTEM_FILE, default_calibration_path, find_calibrated_file};
 pub use idle_state::{ClusterIdleState, MachineIdleState, Scope};
 pub use io_path::{Completion, IoPath};
 pub use isolation::Isolation;

@@ -101,9 +101,9 @@ impl Platform {
         let row = same_family.min_by_key(|row| row.sockets.abs_diff(sockets))?;
         Some(Self {
             counts: AT_THE_WALL.to_owned(),
-            resting_mw: row.figure("median", row.median_w, sockets),
-            lowest_mw: row.figure("lowest", row.lowest_w, sockets),
-            highest_mw: row.figure("highest", row.highest_w, sockets),
+            resting_mw: row.scaled_figure("median", row.median_w, sockets),
+            lowest_mw: row.scaled_figure("lowest", row.lowest_w, sockets),
+            highest_mw: row.scaled_figure("highest", row.highest_w, sockets),
             first_core_mw: first_core_power(&row.family, family_model, sockets),
             source: "none".to_owned(),
         })

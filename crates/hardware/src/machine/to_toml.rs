@@ -30,7 +30,7 @@ impl Machine {
         let mut text = String::new();
         write_machine(&mut text, &table);
         if let Some(nested) = nested {
-            nested?.write(&mut text, "drive")?;
+            nested?.write_under_key(&mut text, "drive")?;
         }
         if let Some(Value::Array(others)) = others {
             for (model, mut drive) in self.other_drives.iter().zip(others) {
@@ -204,7 +204,9 @@ mod tests {
 
     #[test]
     fn every_machine_comes_back_as_it_was() {
-        let recorded = recorded::builtin_recorded_systems().iter().filter(|s| s.idle.is_some());
+        let recorded = recorded::builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.idle.is_some());
         let names = builtin_machine_names().chain(recorded.map(|s| s.name.as_str()));
         for name in names {
             let machine = Machine::find(name).unwrap();

@@ -25,7 +25,8 @@ impl DeclaredSleep {
             return Vec::new();
         };
         let root = system.root();
-        let feature = ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, &controller));
+        let feature =
+            ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, &controller));
         let drive = nvme::read_drive_identity(root, &controller);
         let (Ok(feature), Ok(drive)) = (feature, drive) else {
             return Vec::new();

@@ -87,7 +87,7 @@ pub fn measure(
         random: Pcg64Mcg::seed_from_u64(1),
     };
     let outcome = experiment.run(plan, &mut result);
-    if let Err(unrestored) = MeasureError::with_release(outcome, hold.put_back_and_release())? {
+    if let Err(unrestored) = MeasureError::with_release(outcome, hold.release())? {
         result.notes.push(unrestored.to_string());
     }
     result.complete = !control.is_cancelled();

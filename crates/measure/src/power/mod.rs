@@ -199,8 +199,8 @@ impl PowerPlan {
 
     /// Settings to change, each with a possible value.
     fn settings(&self) -> Vec<(SettingKey, String)> {
-        let governor =
-            find_setting("idle-governor").and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
+        let governor = find_setting("idle-governor")
+            .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
         let mut all: Vec<(SettingKey, String)> = governor
             .zip(self.governor.map(str::to_owned))
             .into_iter()
@@ -293,7 +293,8 @@ fn run_conditions(
     result: &mut PowerMeasurement,
     control: ExperimentControl<'_>,
 ) -> Result<(), MeasureError> {
-    let governor = find_setting("idle-governor").and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
+    let governor = find_setting("idle-governor")
+        .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     for condition in &plan.conditions {
         if control.is_cancelled() {
             break;

@@ -77,10 +77,13 @@ impl PowerSource {
             return None;
         }
         match &self.reading {
-            Reading::Energy { path, .. } => root.read_number_if_readable(path).map(PowerReading::Energy),
+            Reading::Energy { path, .. } => {
+                root.read_number_if_readable(path).map(PowerReading::Energy)
+            }
             Reading::Power { path } => root.read_number_if_readable(path).map(PowerReading::Power),
             Reading::CurrentAndVoltage { current, voltage } => {
-                let product = u128::from(root.read_number_if_readable(current)?) * u128::from(root.read_number_if_readable(voltage)?);
+                let product = u128::from(root.read_number_if_readable(current)?)
+                    * u128::from(root.read_number_if_readable(voltage)?);
                 u64::try_from(product / 1_000_000)
                     .ok()
                     .map(PowerReading::Power)

@@ -178,7 +178,8 @@ fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
         notes: Vec::new(),
     };
     let hold = session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
-    let governor = find_setting("idle-governor").and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
+    let governor = find_setting("idle-governor")
+        .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     if let Some((key, name)) = governor.zip(plan.governor) {
         hold.write_or_put_back(&key, Some(name))?;
     }

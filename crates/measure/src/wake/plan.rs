@@ -233,8 +233,8 @@ impl WakePlan {
         if !self.forced {
             return all;
         }
-        let governor =
-            find_setting("idle-governor").and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
+        let governor = find_setting("idle-governor")
+            .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
         all.extend(governor.zip(self.governor.map(str::to_owned)));
         for limits in &self.clocks {
             let khz = limits.khz.to_string();
@@ -262,7 +262,10 @@ impl WakePlan {
 
 /// The `disable` file of a CPU's state.
 pub(crate) fn state_key(cpu: usize, state: usize) -> Option<SettingKey> {
-    SettingKey::for_matching_scope(find_setting("idle-state-off")?, At::IdleState { cpu, state })
+    SettingKey::for_matching_scope(
+        find_setting("idle-state-off")?,
+        At::IdleState { cpu, state },
+    )
 }
 
 /// Frequency limits of a CPU's policy; `None` without a policy.
@@ -274,8 +277,11 @@ fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLim
         HeldClock::Lowest => ("cpuinfo_min_freq", ["frequency-min", "frequency-max"]),
         HeldClock::Highest => ("cpuinfo_max_freq", ["frequency-max", "frequency-min"]),
     };
-    let [first, second] = names.map(|name| SettingKey::for_matching_scope(find_setting(name)?, At::CpufreqPolicy(policy)));
-    let khz = system.root().read_number_if_readable(&first.as_ref()?.beside(file))?;
+    let [first, second] = names
+        .map(|name| SettingKey::for_matching_scope(find_setting(name)?, At::CpufreqPolicy(policy)));
+    let khz = system
+        .root()
+        .read_number_if_readable(&first.as_ref()?.sibling_file_path(file))?;
     Some(ClockLimits {
         keys: [first?, second?],
         khz,

@@ -279,7 +279,10 @@ fn a_cpu_that_goes_away_ends_the_experiment_and_leaves_the_journal() {
     let disable = machine.path().join(CPU).join("cpuidle/state2/disable");
     fs::write(&disable, "1\n").unwrap();
     let system = System::new(Root::at_directory(machine.path()));
-    Session::open_and_recover(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore()
+        .unwrap();
     assert_eq!(fs::read_to_string(disable).unwrap(), "0\n");
 }
 

@@ -62,6 +62,7 @@ pub(super) fn unreadable_file(path: &Path) -> impl Fn(std::io::Error) -> ResultI
 /// A file in a folder from somewhere else: links are refused.
 pub(super) fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
     let inside = path.strip_prefix(folder).unwrap_or(path);
-    let read = Tree::open_folder(folder, Links::Refused).and_then(|tree| tree.read_file_up_to(inside, MAX_BYTES));
+    let read = Tree::open_folder(folder, Links::Refused)
+        .and_then(|tree| tree.read_file_up_to(inside, MAX_BYTES));
     read.map_err(unreadable_file(path))
 }

@@ -71,7 +71,9 @@ impl SettingsBuilder<'_> {
             match key {
                 "epp" => self.want_preference(value)?,
                 "hwp_dynamic_boost" => self.want_hwp_boost(value == "on")?,
-                _ => return Err(self.policy_error(format!("no running kernel lets `{key}` be set"))),
+                _ => {
+                    return Err(self.policy_error(format!("no running kernel lets `{key}` be set")));
+                }
             }
         }
         Ok(())
@@ -106,7 +108,10 @@ impl SettingsBuilder<'_> {
 
     /// Whether the governor of a frequency policy is `performance` now.
     fn runs_performance(&self, at: At) -> bool {
-        let governor = SettingKey::for_matching_scope(setting::setting_known_to_exist("frequency-governor"), at);
+        let governor = SettingKey::for_matching_scope(
+            setting::setting_known_to_exist("frequency-governor"),
+            at,
+        );
         let path = governor.map(|key| key.relative_path()).unwrap_or_default();
         self.system.root().read_text_if_readable(&path).as_deref() == Some("performance")
     }
@@ -134,7 +139,9 @@ impl SettingsBuilder<'_> {
         for (key, value) in self.spec.given() {
             match key {
                 "epp" => self.want_preference(value)?,
-                "boost" => self.want_everywhere("frequency-boost", switch_as_digit(value == "on"))?,
+                "boost" => {
+                    self.want_everywhere("frequency-boost", switch_as_digit(value == "on"))?
+                }
                 _ => {}
             }
         }

@@ -119,7 +119,8 @@ impl SettingsBuilder<'_> {
             // A CPU without idle states has nothing to switch off.
             Some(StateLimit::State(_)) if states.is_empty() => None,
             Some(StateLimit::State(name)) => {
-                let state = find_state_by_name(states, name).map_err(|why| self.policy_error(why))?;
+                let state =
+                    find_state_by_name(states, name).map_err(|why| self.policy_error(why))?;
                 Some(state.latency())
             }
         })

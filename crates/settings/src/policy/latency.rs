@@ -44,7 +44,11 @@ impl SettingsBuilder<'_> {
     }
 
     /// The latency limit in us, by the idle states of a CPU.
-    fn resolve_limit_us(&self, latency: &CpuLatency, cpu: usize) -> Result<Option<u64>, SettingsError> {
+    fn resolve_limit_us(
+        &self,
+        latency: &CpuLatency,
+        cpu: usize,
+    ) -> Result<Option<u64>, SettingsError> {
         let states = self.system.read_idle_states(cpu);
         let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));
         latency

@@ -16,7 +16,7 @@ use wakepath_units::Nanoseconds;
 use crate::{SettingsError, WantedSetting};
 use profile::expand_profile;
 pub use target::Targets;
-use target::{SettingsBuilder, switch_as_digit, check_targets_exist};
+use target::{SettingsBuilder, check_targets_exist, switch_as_digit};
 
 /// Turns a policy set into settings of this machine. Other policies stay in force. A note names parts of a profile that the
 /// machine lacks.

@@ -14,7 +14,7 @@ use crate::SettingsError;
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
     // Settings that no policy of the set names stay as they are on a machine.
-    set.expand(&PolicySet::default(), |policy, _| offers.has(policy))
+    set.expand(&PolicySet::default(), |policy, _| offers.is_offered(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
             why: why.to_string(),
@@ -31,7 +31,8 @@ struct OfferedPolicies {
 
 impl OfferedPolicies {
     fn read(system: &System) -> Self {
-        let governors = read_first_policy_file(system, "scaling_available_governors").unwrap_or_default();
+        let governors =
+            read_first_policy_file(system, "scaling_available_governors").unwrap_or_default();
         Self {
             driver: read_first_policy_file(system, "scaling_driver"),
             governors: governors.split_whitespace().map(str::to_owned).collect(),

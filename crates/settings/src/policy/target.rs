@@ -48,7 +48,8 @@ impl SettingsBuilder<'_> {
 
     /// Asks for a value of the setting `name` at a place.
     pub(super) fn want_value(&mut self, name: &str, at: At, value: impl Into<String>) {
-        if let Some(key) = SettingKey::for_matching_scope(setting::setting_known_to_exist(name), at) {
+        if let Some(key) = SettingKey::for_matching_scope(setting::setting_known_to_exist(name), at)
+        {
             self.wanted.values.push((key, value.into()));
         }
     }
@@ -70,7 +71,7 @@ impl SettingsBuilder<'_> {
         let info = setting::setting_known_to_exist(name);
         let places: Vec<At> = self
             .system
-            .places(info.scope)
+            .places_in_scope(info.scope)
             .into_iter()
             .filter(|at| self.is_selected(at) && test(at))
             .filter(|at| {
@@ -100,7 +101,7 @@ impl SettingsBuilder<'_> {
 
     /// The selected CPUs.
     pub(super) fn selected_cpus(&self) -> Vec<usize> {
-        let all = self.system.places(SettingScope::Cpu).into_iter();
+        let all = self.system.places_in_scope(SettingScope::Cpu).into_iter();
         all.filter(|at| self.is_selected(at))
             .filter_map(|at| match at {
                 At::Cpu(cpu) => Some(cpu),
@@ -111,7 +112,7 @@ impl SettingsBuilder<'_> {
 
     /// The selected drives.
     pub(super) fn selected_drives(&self) -> Vec<String> {
-        let all = self.system.drives().into_iter();
+        let all = self.system.nvme_drive_names().into_iter();
         all.filter(|d| self.is_selected(&At::Drive(d.clone())))
             .collect()
     }
@@ -138,7 +139,7 @@ pub(super) fn check_targets_exist(system: &System, targets: &Targets) -> Result<
     if let Some(cpus) = &targets.cpus {
         check_cpus_online(system, cpus).map_err(|why| wrong_option_error("--cpus", why))?;
     }
-    let drives = system.drives();
+    let drives = system.nvme_drive_names();
     if let Some(drive) = targets
         .drives
         .iter()

@@ -55,7 +55,10 @@ fn each_boot_applies_the_set_and_keeps_its_own_old_values() {
         assert_eq!(governor(machine), "teo");
         end_boot_trial(&system).unwrap();
     }
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(governor(machine), "menu");
 }
 
@@ -68,7 +71,10 @@ fn the_old_values_are_those_of_the_present_boot() {
     write(machine, BOOT_ID, "second");
     write(machine, GOVERNOR, "ladder\n");
     apply_at_boot(&system).unwrap();
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(governor(machine), "ladder");
 }
 
@@ -79,7 +85,7 @@ fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
     let journal = machine.join("var/lib/wakepath/journal.json");
     let hold = Session::open_and_recover(&system)
         .unwrap()
-        .hold(&plan(&system, &["ladder"]))
+        .apply_while_held(&plan(&system, &["ladder"]))
         .unwrap();
     let journalled = fs::read(&journal).unwrap();
     drop(hold);
@@ -89,7 +95,10 @@ fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
 
     apply_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(governor(machine), "menu");
 }
 

@@ -44,11 +44,17 @@ fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
     assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     drop(session);
 
-    let restored = Session::open_and_recover(&system).unwrap().restore().unwrap();
+    let restored = Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert!(restored.written.len() > 10);
     assert_same(directory.path(), &before);
     assert_eq!(journal::has_pending_restore(system.root()), Some(false));
-    let again = Session::open_and_recover(&system).unwrap().restore().unwrap();
+    let again = Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert!(again.written.is_empty());
 }
 
@@ -64,7 +70,10 @@ fn a_second_apply_keeps_the_first_values() {
         let mut session = Session::open_and_recover(&system).unwrap();
         session.apply_plan(&plan(&system, policies)).unwrap();
     }
-    Session::open_and_recover(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
 }
 
@@ -119,7 +128,7 @@ fn reserve_under(lock: OwnedFd, system: &System) -> Hold {
     let limits = plan(system, &["cpu-latency[limit=20us,cpus=all]"]);
     let hold = Session::open_with_lent_lock(system, lock)
         .unwrap()
-        .reserve(&limits)
+        .reserve_for_changes(&limits)
         .unwrap();
     for change in &limits.changes {
         hold.write_or_put_back(&change.key, Some("20")).unwrap();
@@ -138,7 +147,10 @@ fn a_tenant_changes_settings_above_those_of_the_lender_and_both_are_put_back() {
         } else {
             plan(&system, &[set])
         };
-        let hold = Session::open_and_recover(&system).unwrap().hold(&settings).unwrap();
+        let hold = Session::open_and_recover(&system)
+            .unwrap()
+            .apply_while_held(&settings)
+            .unwrap();
         let lent = hold.lend_lock_to_tenant(|lock| -> Result<_, io::Error> {
             let above = reserve_under(lock?, &system);
             if dies {
@@ -162,7 +174,7 @@ fn a_tenant_changes_settings_above_those_of_the_lender_and_both_are_put_back() {
 fn a_tenant_that_fails_to_start_leaves_nothing() {
     let (directory, system) = laptop();
     let hold = Session::open_and_recover(&system).unwrap();
-    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
     let held = content(directory.path());
     let lent = hold.lend_lock_to_tenant(|lock| -> Result<Arc<TestTenant>, io::Error> {
         std::mem::forget(reserve_under(lock?, &system));
@@ -178,7 +190,7 @@ fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
         let (directory, system) = laptop();
         let before = content(directory.path());
         let hold = Session::open_and_recover(&system).unwrap();
-        let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+        let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
         let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
         let limit = directory.path().join(limits.changes[0].key.relative_path());
         let moved = limit.with_extension("moved");
@@ -209,7 +221,7 @@ fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
 fn a_tenant_that_leaves_something_away_is_told() {
     let (directory, system) = laptop();
     let hold = Session::open_and_recover(&system).unwrap();
-    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
     let limit = directory.path().join(limits.changes[0].key.relative_path());
     let lent = hold.lend_lock_to_tenant(|lock| -> Result<_, io::Error> {
@@ -227,7 +239,7 @@ fn a_lock_of_another_machine_is_not_lent() {
     let (_directory, system) = laptop();
     let (_other, elsewhere) = laptop();
     let hold = Session::open_and_recover(&system).unwrap();
-    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
     _ = hold.lend_lock_to_tenant(|lock| -> Result<Arc<TestTenant>, io::Error> {
         let error = Session::open_with_lent_lock(&elsewhere, lock?).unwrap_err();
         assert!(matches!(error, SettingsError::Unsafe { .. }), "{error}");
@@ -274,7 +286,11 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     let [before0, before1] = [&low0, &low1].map(|key| system.read_setting(key).unwrap());
     let hold = session.reserve_for_changes(&plan).unwrap();
     let write = |key: &SettingKey, value: &str| {
-        fs::write(directory.path().join(key.relative_path()), format!("{value}\n")).unwrap();
+        fs::write(
+            directory.path().join(key.relative_path()),
+            format!("{value}\n"),
+        )
+        .unwrap();
     };
     hold.write_or_put_back(&cpu0, Some("20")).unwrap();
     hold.write_or_put_back(&cpu1, Some("20")).unwrap();
@@ -305,7 +321,10 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     assert_eq!(journal::has_pending_restore(system.root()), Some(false));
     drop(session);
     // It is not what a later command puts back either.
-    Session::open_and_recover(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(read(&cpu1), "20");
 }
 
@@ -349,7 +368,10 @@ fn a_crash_after_any_write_can_be_undone() {
             fs::write(directory.path().join(path), &value[..cut]).unwrap();
         }
         fs::write(&journal, &written).unwrap();
-        Session::open_and_recover(&system).unwrap().restore().unwrap();
+        Session::open_and_recover(&system)
+            .unwrap()
+            .restore_all()
+            .unwrap();
         assert_same(directory.path(), &before);
     }
 }
@@ -373,7 +395,10 @@ fn a_restart_resets_settings_by_itself() {
     // The new boot comes up with another governor; the latency limit is still ours.
     fs::write(boot.join("boot_id"), "two\n").unwrap();
     fs::write(&governor, "ladder\n").unwrap();
-    let restored = Session::open_and_recover(&system).unwrap().restore().unwrap();
+    let restored = Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(fs::read_to_string(&governor).unwrap(), "ladder\n");
     assert_eq!(fs::read_to_string(&latency).unwrap(), "0\n");
     assert!(
@@ -419,9 +444,15 @@ fn frequency_limits_never_cross() {
     ] {
         let plan = plan(&system, &policies);
         assert_eq!(plan.changes[0].key.to_string(), first, "{policies:?}");
-        Session::open_and_recover(&system).unwrap().apply(&plan).unwrap();
+        Session::open_and_recover(&system)
+            .unwrap()
+            .apply_plan(&plan)
+            .unwrap();
     }
-    Session::open_and_recover(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     let max = fs::read_to_string(policy.join("scaling_max_freq")).unwrap();
     assert_eq!(max, "4700000\n");
 }
@@ -500,7 +531,8 @@ fn a_set_changes_what_it_names_and_nothing_else() {
         cpus: Some(vec![0]),
         ..Targets::default()
     };
-    let resolve = |name: &str| policy::resolve_to_settings(&system, &name.parse().unwrap(), &selection);
+    let resolve =
+        |name: &str| policy::resolve_to_settings(&system, &name.parse().unwrap(), &selection);
     let error = resolve("cpu-latency[limit=20us]").unwrap_err().to_string();
     assert!(error.contains("cpus=all"), "{error}");
     let of_one = resolve("cpu-latency[limit=20us,cpus=all]").unwrap();
@@ -573,7 +605,7 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
     let aside = directory.path().join("aside");
     fs::rename(&answers, &aside).unwrap();
     fs::create_dir(&answers).unwrap();
-    let error = Session::open_for_restore(&system).unwrap().restore();
+    let error = Session::open_for_restore(&system).unwrap().restore_all();
     let error = error.unwrap_err().to_string();
     assert!(error.contains("1 settings could not"), "{error}");
     let governor = "sys/devices/system/cpu/cpuidle/current_governor";
@@ -585,7 +617,10 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
     // Once it does, the rest is put back, too.
     fs::remove_dir(&answers).unwrap();
     fs::rename(&aside, &answers).unwrap();
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
     assert_eq!(journal::has_pending_restore(system.root()), Some(false));
 }
@@ -616,7 +651,9 @@ fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
     let model = directory.path().join("sys/class/nvme/nvme0/model");
     let table = directory.path().join("dev/nvme0.feature-0c");
     let mut session = Session::open_and_recover(&system).unwrap();
-    session.apply_plan(&plan(&system, &["apst", "teo"])).unwrap();
+    session
+        .apply_plan(&plan(&system, &["apst", "teo"]))
+        .unwrap();
     fs::write(&model, "ANOTHER DRIVE\n").unwrap();
     fs::write(&table, [7; 260]).unwrap();
     let restored = session.restore_all().unwrap();
@@ -627,7 +664,9 @@ fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
     assert_eq!(fs::read(&table).unwrap(), [7; 260]);
     // Everything else is as it was, and nothing is left to do.
     assert_eq!(
-        system.read_setting(&"idle-governor".parse().unwrap()).unwrap(),
+        system
+            .read_setting(&"idle-governor".parse().unwrap())
+            .unwrap(),
         "menu"
     );
     assert_eq!(journal::has_pending_restore(system.root()), Some(false));
@@ -657,7 +696,10 @@ fn settings_of_newer_kernels_are_applied_read_back_and_restored() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "0\n");
     assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     drop(session);
-    Session::open_and_recover(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
     for (set, value) in [("200us", "200"), ("none", "2147483647"), ("0us", "0")] {
         let plan = plan(&system, &[&format!("wakeup-latency[limit={set}]")]);
@@ -678,11 +720,17 @@ fn a_wake_up_latency_limit_lasts_as_long_as_it_is_held() {
     let none = limit();
     let wanted = plan(&system, &["wakeup-latency[limit=200us]"]);
     // It needs a process, so that it cannot be applied for good.
-    let error = Session::open_and_recover(&system).unwrap().apply(&wanted).unwrap_err();
+    let error = Session::open_and_recover(&system)
+        .unwrap()
+        .apply_plan(&wanted)
+        .unwrap_err();
     assert!(error.to_string().contains("--for"), "{error}");
     assert_same(directory.path(), &before);
 
-    let hold = Session::open_and_recover(&system).unwrap().hold(&wanted).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .apply_while_held(&wanted)
+        .unwrap();
     assert_eq!(limit(), "200");
     assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     hold.put_back_and_release().unwrap();
@@ -691,7 +739,10 @@ fn a_wake_up_latency_limit_lasts_as_long_as_it_is_held() {
 
     // Killed while it is held: the next session finds the journal.
     let journal = directory.path().join("var/lib/wakepath/journal.json");
-    let hold = Session::open_and_recover(&system).unwrap().hold(&wanted).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .apply_while_held(&wanted)
+        .unwrap();
     let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
     drop(hold);
     fs::write(&journal, written).unwrap();
@@ -736,7 +787,10 @@ fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
     assert_eq!(text("boost"), "0\n");
     assert_eq!(text("scaling_governor"), "powersave\n");
     drop(session);
-    Session::open_and_recover(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
     let set = "amd-pstate[mode=guided]".parse().unwrap();
     let error = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap_err();
@@ -770,7 +824,7 @@ fn a_value_whose_file_is_away_stays_in_the_journal() {
     let aside = directory.path().join("aside");
     fs::rename(&policy, &aside).unwrap();
     for _ in 0..2 {
-        let error = Session::open_for_restore(&system).unwrap().restore();
+        let error = Session::open_for_restore(&system).unwrap().restore_all();
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("scaling_max_freq: is not there now") && error.contains("again"),
@@ -778,10 +832,15 @@ fn a_value_whose_file_is_away_stays_in_the_journal() {
         );
         assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     }
-    let governor = system.read_setting(&"idle-governor".parse().unwrap()).unwrap();
+    let governor = system
+        .read_setting(&"idle-governor".parse().unwrap())
+        .unwrap();
     assert_eq!(governor, "menu");
     fs::rename(&aside, &policy).unwrap();
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
     assert_eq!(journal::has_pending_restore(system.root()), Some(false));
 }
@@ -791,7 +850,10 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     let (directory, system) = laptop();
     let before = content(directory.path());
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = Session::open_and_recover(&system).unwrap().reserve(&limits).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .reserve_for_changes(&limits)
+        .unwrap();
     for change in &limits.changes {
         hold.write_or_put_back(&change.key, Some("20")).unwrap();
     }
@@ -809,7 +871,10 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     assert_eq!(session.recovered_settings().written.len(), 1);
     assert!(session.recovered_settings().away.is_empty());
     drop(session);
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
 }
 
@@ -818,7 +883,10 @@ fn killed_daemon() -> (tempfile::TempDir, wakepath_system::System, [SettingKey; 
     let (directory, system) = laptop();
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
     let keys = [0, 1].map(|cpu: usize| limits.changes[cpu].key.clone());
-    let hold = Session::open_and_recover(&system).unwrap().reserve(&limits).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .reserve_for_changes(&limits)
+        .unwrap();
     hold.write_or_put_back(&keys[0], Some("20")).unwrap();
     kill_holder(directory.path(), hold);
     (directory, system, keys)
@@ -832,9 +900,15 @@ fn after_a_kill_what_others_have_set_stays() {
             fs::write(directory.path().join(key.relative_path()), "33\n").unwrap();
         }
         let restored = if whole {
-            Session::open_for_restore(&system).unwrap().restore().unwrap()
+            Session::open_for_restore(&system)
+                .unwrap()
+                .restore_all()
+                .unwrap()
         } else {
-            Session::open_and_recover(&system).unwrap().recovered().clone()
+            Session::open_and_recover(&system)
+                .unwrap()
+                .recovered_settings()
+                .clone()
         };
         assert!(restored.written.is_empty(), "{restored:?}");
         assert_eq!(restored.notes.len(), 2, "{restored:?}");
@@ -848,19 +922,28 @@ fn after_a_kill_what_others_have_set_stays() {
 #[test]
 fn after_a_kill_what_the_daemon_wrote_is_put_back() {
     let (directory, system, keys) = killed_daemon();
-    let restored = Session::open_for_restore(&system).unwrap().restore().unwrap();
+    let restored = Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!((restored.written.len(), restored.unchanged), (1, 1));
     assert!(restored.notes.is_empty(), "{restored:?}");
     assert_eq!(system.read_setting(&keys[0]).unwrap(), "0");
     // Also what it wrote in place of the first value.
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = Session::open_and_recover(&system).unwrap().reserve(&limits).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .reserve_for_changes(&limits)
+        .unwrap();
     for value in ["20", "30", "40", "50", "60", "70"] {
         hold.write_or_put_back(&keys[0], Some(value)).unwrap();
     }
     kill_holder(directory.path(), hold);
     assert_eq!(system.read_setting(&keys[0]).unwrap(), "70");
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(system.read_setting(&keys[0]).unwrap(), "0");
 }
 
@@ -890,7 +973,9 @@ fn a_journal_of_another_machine_is_refused_and_kept() {
         (of_machine.into_bytes(), "a running machine".to_owned()),
     ] {
         fs::write(other.path().join(journal), &content).unwrap();
-        let error = Session::open_for_restore(&elsewhere).unwrap_err().to_string();
+        let error = Session::open_for_restore(&elsewhere)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains(&whose) && error.contains("wakepath restore"),
             "{error}"

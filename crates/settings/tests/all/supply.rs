@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use wakepath_settings::{
-    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_at_boot, forget_applied_supply,
-    apply_set_of_present_supply,
+    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_at_boot,
+    apply_set_of_present_supply, forget_applied_supply,
 };
 use wakepath_system::System;
 
@@ -109,7 +109,8 @@ fn what_somebody_else_has_set_is_reported_and_stays() {
         } else {
             plug_in(machine);
         }
-        let SupplyOutcome::Switched { drift, .. } = apply_set_of_present_supply(&system).unwrap() else {
+        let SupplyOutcome::Switched { drift, .. } = apply_set_of_present_supply(&system).unwrap()
+        else {
             panic!("the supply has changed");
         };
         let found: Vec<(String, &str)> = drift
@@ -133,7 +134,10 @@ fn what_somebody_else_has_set_is_reported_and_stays() {
 fn after_a_restore_a_change_of_supply_writes_nothing() {
     let (directory, system) = booted_on_mains();
     let machine = directory.path();
-    Session::open_for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     forget_applied_supply(&system).unwrap();
     pull_plug(machine);
     let before = content(machine);
@@ -153,7 +157,9 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
         "mains = 'teo'\nbattery = 'epp[value=power] + idle-states[ceiling=C7]'\n",
     );
     let before = content(machine);
-    let message = apply_set_of_present_supply(&system).unwrap_err().to_string();
+    let message = apply_set_of_present_supply(&system)
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("C6"), "{message}");
     assert_same(machine, &before);
     // The event after the file is mended does what this one could not.
@@ -170,14 +176,16 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
 fn a_set_for_one_supply_leaves_the_other_in_the_file() {
     let (directory, system) = booted_on_mains();
     let set = "menu".parse().unwrap();
-    let settings = PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, None);
+    let settings =
+        PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, None);
     assert_eq!(
         settings.unwrap().sets_as_text(),
         "on mains teo, on battery menu"
     );
     // All sets of a file are for the same CPUs.
     let set = "menu".parse().unwrap();
-    let other = PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, Some(vec![0]));
+    let other =
+        PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, Some(vec![0]));
     let message = other.unwrap_err().to_string();
     assert!(message.contains("has a set for all CPUs"), "{message}");
     drop(directory);

@@ -260,7 +260,10 @@ impl Cpu<'_> {
     ) {
         let (mut really, mut whole) = (self.idle.state, entered.whole_cluster);
         if let Some(demotion) = demotion
-            && let Some(undemoted_at) = self.idle.demotion.demoted_until(demotion, now, self.idle.state)
+            && let Some(undemoted_at) =
+                self.idle
+                    .demotion
+                    .demoted_until(demotion, now, self.idle.state)
         {
             (self.idle.demoted, self.idle.undemoted_at) = (true, undemoted_at);
             really = demotion.to;

@@ -95,7 +95,7 @@ impl PowerSetup {
             power.rest_exit_us.micros_to_time().0,
         );
         let table = plan.as_ref().filter(|p| p.enabled).map(|p| &p.table);
-        let transition = power.transition_power();
+        let transition = power.transition_power_or_half_way();
         Self {
             path: IdlePath::new(states, table, transition, work, rest),
             transition,

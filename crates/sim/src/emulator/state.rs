@@ -25,7 +25,8 @@ pub(crate) struct EmulatorSetup {
 impl EmulatorSetup {
     pub(crate) fn new(figures: &Emulator, khz: u64) -> Self {
         let works = [&figures.drive_wake_kcycles, &figures.drive_request_kcycles];
-        let [wake, request] = works.map(|work| work.kilocycles_to_cycles() * 1_000_000 / khz.max(1));
+        let [wake, request] =
+            works.map(|work| work.kilocycles_to_cycles() * 1_000_000 / khz.max(1));
         Self {
             wake,
             take: request / 2,

@@ -193,7 +193,11 @@ fn clusters(
                 hwp,
                 cppc: c.cppc.as_ref().map(cppc),
                 ranking: (c.cppc.iter())
-                    .flat_map(|cppc| cppc.ranking.iter().map(|rank| cppc.frequency_at_performance(*rank)))
+                    .flat_map(|cppc| {
+                        cppc.ranking
+                            .iter()
+                            .map(|rank| cppc.frequency_at_performance(*rank))
+                    })
                     .collect(),
                 prefers_cores: ranks
                     && (c.cppc.as_ref())

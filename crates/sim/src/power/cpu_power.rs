@@ -55,7 +55,7 @@ fn femtojoules(power: Microwatts, time: u64) -> u128 {
 impl CpuPower {
     pub(crate) fn new(machine: &Machine, cluster: &Cluster) -> Self {
         let idle_states = machine.idle_states_of(cluster);
-        let alone = deepest_alone(&idle_states).map(|index| idle_states[index].power());
+        let alone = deepest_alone(&idle_states).map(|index| idle_states[index].own_power());
         let states = idle_states.iter().map(|state| StatePower {
             asleep: state.own_power(),
             waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.own_power())),

@@ -74,7 +74,8 @@ impl Energy {
             .zip(&machine.cluster)
             .map(|(down, cluster)| {
                 let (down, up) = down.down_and_up(time);
-                cluster.power_when_down().femtojoules_over(down) + cluster.power_when_up().femtojoules_over(up)
+                cluster.power_when_down().femtojoules_over(down)
+                    + cluster.power_when_up().femtojoules_over(up)
             })
             .collect();
         let package = machine.package.as_ref().map_or(0, |package| {

@@ -40,7 +40,9 @@ impl UncoreClock {
     /// The clock on a machine with this uncore, if any.
     pub(crate) fn new(uncore: Option<&Uncore>) -> Self {
         let uncore = uncore.cloned();
-        let slot = uncore.as_ref().map_or(NEVER, |u| u.slot_us.micros_to_time().0);
+        let slot = uncore
+            .as_ref()
+            .map_or(NEVER, |u| u.slot_us.micros_to_time().0);
         Self {
             slot,
             slot_end: slot,
@@ -79,7 +81,10 @@ impl UncoreClock {
     }
 
     fn clock_at(&self, khz: u32) -> Kilohertz {
-        let clock = self.uncore.as_ref().map(|u| u.clock_within_limits(Kilohertz(khz)));
+        let clock = self
+            .uncore
+            .as_ref()
+            .map(|u| u.clock_within_limits(Kilohertz(khz)));
         clock.unwrap_or(Kilohertz(0))
     }
 
@@ -110,7 +115,9 @@ impl UncoreClock {
         if let Some(uncore) = &self.uncore {
             self.totals.time_on += time;
             self.totals.khz_time += u128::from(self.clock.0) * u128::from(time);
-            self.totals.energy += uncore.power_at_clock(self.clock).femtojoules_over(Nanoseconds(time));
+            self.totals.energy += uncore
+                .power_at_clock(self.clock)
+                .femtojoules_over(Nanoseconds(time));
         }
     }
 

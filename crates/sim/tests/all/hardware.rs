@@ -161,7 +161,9 @@ fn hardware_demotes_a_cpu_that_wakes_up_often_and_the_kernel_does_not_notice() {
 #[test]
 fn a_state_that_is_off_is_not_entered() {
     let mut machine = quiet_server();
-    machine.disable_idle_states_everywhere(&["C6", "C6P"]).unwrap();
+    machine
+        .disable_idle_states_everywhere(&["C6", "C6P"])
+        .unwrap();
     for idle in ["menu", "teo", "deepest", "ladder", "haltpoll"] {
         let run = run(&machine, READS, idle);
         assert!(
@@ -180,7 +182,11 @@ fn a_state_that_is_off_is_not_entered() {
         unknown.contains("'C7'") && unknown.contains("POLL, C1, C1E"),
         "{unknown}"
     );
-    assert!(machine.disable_idle_states_everywhere(&["POLL", "C1", "C1E"]).is_err());
+    assert!(
+        machine
+            .disable_idle_states_everywhere(&["POLL", "C1", "C1E"])
+            .is_err()
+    );
 }
 
 #[test]

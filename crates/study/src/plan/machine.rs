@@ -195,7 +195,9 @@ pub(super) fn plan_replayed_machines(
         let metadata = &recording.metadata;
         let known = recorded
             .iter()
-            .find(|(other, _): &&(&Metadata, String)| metadata.machine_conflict_with(other).is_none())
+            .find(|(other, _): &&(&Metadata, String)| {
+                metadata.machine_conflict_with(other).is_none()
+            })
             .map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| {
             let name = recorded_name(metadata, &recorded);

@@ -275,7 +275,8 @@ impl<'a> Costs<'a> {
     }
 
     fn cold(&self, state: usize) -> f64 {
-        self.states[state].cold_start_kcycles.kilocycles_to_cycles() as f64 / self.cycles_per_ns.max(1e-9)
+        self.states[state].cold_start_kcycles.kilocycles_to_cycles() as f64
+            / self.cycles_per_ns.max(1e-9)
     }
 
     /// What the idle periods took longer to end than in the fitting state, in ns.

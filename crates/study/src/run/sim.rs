@@ -727,7 +727,10 @@ mod tests {
             let trial = sim.try_for(cell, set, Duration::from_millis(5)).unwrap();
             assert!(trial.is_cut, "{options}");
             let workload = plan.workloads[0].workload().unwrap();
-            let amount = Amount::asked(workload, sim.machine(cell).unwrap().drive.capacity_in_bytes());
+            let amount = Amount::asked(
+                workload,
+                sim.machine(cell).unwrap().drive.capacity_in_bytes(),
+            );
             let factor = trial.remains(plan.workloads[0].duration(), amount);
             let all = factor * trial.run.requests as f64;
             assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");

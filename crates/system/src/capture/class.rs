@@ -23,7 +23,9 @@ pub struct MachineClass {
 impl MachineClass {
     /// Reads the class of the machine below a root.
     pub fn read(root: &Root) -> Self {
-        let cpuinfo = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = root
+            .read_text_if_readable("proc/cpuinfo")
+            .unwrap_or_default();
         let processor = ProcessorIdentity::from_cpuinfo(&cpuinfo);
         let guest = hypervisor_evidence(root);
         let lender = choose_lender(&processor, &read_segment_hints(root), guest.as_deref());
@@ -38,9 +40,15 @@ impl MachineClass {
 /// Reads what hints at the segment, such as laptop or server.
 fn read_segment_hints(root: &Root) -> SegmentHints {
     SegmentHints {
-        pm_profile: root.folder("sys/firmware/acpi").read_small_number("pm_profile"),
-        chassis_type: root.folder("sys/class/dmi/id").read_small_number("chassis_type"),
-        tree_chassis: tree::read_property_strings(root, "chassis-type").into_iter().next(),
+        pm_profile: root
+            .folder("sys/firmware/acpi")
+            .read_small_number("pm_profile"),
+        chassis_type: root
+            .folder("sys/class/dmi/id")
+            .read_small_number("chassis_type"),
+        tree_chassis: tree::read_property_strings(root, "chassis-type")
+            .into_iter()
+            .next(),
         battery: root
             .list_names(SUPPLIES)
             .iter()
@@ -53,5 +61,6 @@ fn read_segment_hints(root: &Root) -> SegmentHints {
 fn is_machine_battery(root: &Root, supply: &str) -> bool {
     let folder = root.folder(format!("{SUPPLIES}/{supply}"));
     let kind = folder.read_text_if_readable("type");
-    kind.as_deref() == Some("Battery") && folder.read_text_if_readable("scope").as_deref() != Some("Device")
+    kind.as_deref() == Some("Battery")
+        && folder.read_text_if_readable("scope").as_deref() != Some("Device")
 }

@@ -10,7 +10,8 @@ use crate::{Root, System};
 /// The base clock of a processor whose driver tells none: `intel_pstate` does so with HWP alone. Firmware tells it, or
 /// else the processor's name, as in `Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz`.
 pub(super) fn base_clock_from_firmware_or_name(root: &Root, cpu: usize) -> Option<Kilohertz> {
-    let nominal_mhz = root.read_number_if_readable(&format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
+    let nominal_mhz =
+        root.read_number_if_readable(&format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
     let by_firmware = nominal_mhz
         .filter(|mhz| (1..25_000).contains(mhz))
         .map(|mhz| Kilohertz(mhz as u32 * 1000));
@@ -100,7 +101,8 @@ fn first_cpu_of_each_cluster(system: &System, machine: &Machine) -> Vec<Option<u
 fn highest_allowed_khz(system: &System, cpu: usize) -> Option<u32> {
     let policies = system.cpufreq_policies();
     let mut own = policies.iter().copied();
-    let policy = own.find(|policy| *policy == cpu || system.cpus_of_cpufreq_policy(*policy).contains(&cpu))?;
+    let policy =
+        own.find(|policy| *policy == cpu || system.cpus_of_cpufreq_policy(*policy).contains(&cpu))?;
     let folder = system
         .root()
         .folder(format!("{CPUS}/cpufreq/policy{policy}"));
@@ -119,7 +121,10 @@ fn highest_allowed_khz(system: &System, cpu: usize) -> Option<u32> {
 
 /// Removes clocks above the limit of each cluster, and returns the highest clock left in clusters with a
 /// limit. `None` without any limit.
-fn limit_cluster_clocks(machine: &mut Machine, limits: &[Option<u32>]) -> Option<Result<u32, String>> {
+fn limit_cluster_clocks(
+    machine: &mut Machine,
+    limits: &[Option<u32>],
+) -> Option<Result<u32, String>> {
     let mut tried = machine.clone();
     let highest = tried
         .cluster
@@ -169,7 +174,11 @@ mod tests {
             ("Genuine Intel(R) CPU 0000 @ GHz", None),
         ] {
             let cpuinfo = format!("processor : 0\nmodel name\t: {name}\n");
-            assert_eq!(clock_in_model_name(&cpuinfo).map(|clock| clock.0), khz, "{name}");
+            assert_eq!(
+                clock_in_model_name(&cpuinfo).map(|clock| clock.0),
+                khz,
+                "{name}"
+            );
         }
     }
 }

@@ -60,15 +60,20 @@ pub(super) fn read_frequency_policy(root: &Root, number: usize) -> Option<Record
         .filter_map(|khz| khz.parse().ok().map(Kilohertz))
         .collect();
     available.sort_unstable();
-    let driver = folder.read_text_if_readable("scaling_driver").unwrap_or_default();
+    let driver = folder
+        .read_text_if_readable("scaling_driver")
+        .unwrap_or_default();
     let is_intel = ["intel_pstate", "intel_cpufreq"].contains(&driver.as_str());
     let told_base = folder.read_small_number("base_frequency").map(Kilohertz);
-    let base = told_base.or_else(|| clocks::base_clock_from_firmware_or_name(root, number).filter(|_| is_intel));
+    let base = told_base
+        .or_else(|| clocks::base_clock_from_firmware_or_name(root, number).filter(|_| is_intel));
     let latency = folder.read_number_if_readable("cpuinfo_transition_latency");
     Some(RecordedPolicy {
         policy: number,
         driver,
-        governor: folder.read_text_if_readable("scaling_governor").unwrap_or_default(),
+        governor: folder
+            .read_text_if_readable("scaling_governor")
+            .unwrap_or_default(),
         min,
         max,
         base: base.filter(|base| (min..=max).contains(base)),
@@ -84,7 +89,9 @@ pub(super) fn read_frequency_policy(root: &Root, number: usize) -> Option<Record
 
 /// The first CPU's clock from `/proc/cpuinfo`, which x86 and POWER have.
 fn read_cpuinfo_clock(root: &Root) -> Option<Kilohertz> {
-    let text = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
+    let text = root
+        .read_text_if_readable("proc/cpuinfo")
+        .unwrap_or_default();
     let told = text.lines().filter_map(|line| {
         let (key, value) = line.split_once(':')?;
         let mhz = value.trim().trim_end_matches("MHz");

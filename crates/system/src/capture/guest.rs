@@ -42,7 +42,9 @@ const TREES: [(&str, &str); 5] = [
 
 /// What shows that the machine runs under a hypervisor; `None` if nothing does.
 pub fn hypervisor_evidence(root: &Root) -> Option<String> {
-    let cpuinfo = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = root
+        .read_text_if_readable("proc/cpuinfo")
+        .unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "flags").then_some(value)
@@ -82,7 +84,8 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
 /// The hypervisor that DMI names show. `is_x86`: the processor itself would tell of a cloud's hypervisor.
 fn hypervisor_in_dmi(root: &Root, is_x86: bool) -> Option<String> {
     let dmi = root.folder("sys/class/dmi/id");
-    let told = ["sys_vendor", "product_name"].map(|name| dmi.read_text_if_readable(name).unwrap_or_default());
+    let told = ["sys_vendor", "product_name"]
+        .map(|name| dmi.read_text_if_readable(name).unwrap_or_default());
     let [vendor, product] = &told;
     // Product names such as `m7g.metal` and `c3-highmem-192-metal` are whole machines.
     if product.contains("metal") {

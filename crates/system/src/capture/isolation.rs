@@ -10,7 +10,9 @@ use crate::{Root, System};
 pub(super) fn read_isolation(system: &System) -> Isolation {
     let root = system.root();
     let online = system.cpus();
-    let command_line = root.read_text_if_readable("proc/cmdline").unwrap_or_default();
+    let command_line = root
+        .read_text_if_readable("proc/cmdline")
+        .unwrap_or_default();
     let isolation = Isolation {
         isolcpus: read_online_places_of_cpu_list(root, "isolated", &online),
         nohz_full: read_online_places_of_cpu_list(root, "nohz_full", &online),

@@ -84,10 +84,15 @@ pub(super) fn split_cluster_by_core_type(
 
 /// Runs of consecutive CPUs of a core type, each with the index of its type. Arrow Lake has clusters of efficiency
 /// cores between its performance cores.
-fn consecutive_runs_by_core_type(groups: &[Vec<usize>], online: &[usize]) -> Vec<(usize, Vec<usize>)> {
+fn consecutive_runs_by_core_type(
+    groups: &[Vec<usize>],
+    online: &[usize],
+) -> Vec<(usize, Vec<usize>)> {
     let mut runs = Vec::new();
     for (kind, group) in groups.iter().enumerate() {
-        let split = group.chunk_by(|a, b| place_among_online(online, *a).map(|at| at + 1) == place_among_online(online, *b));
+        let split = group.chunk_by(|a, b| {
+            place_among_online(online, *a).map(|at| at + 1) == place_among_online(online, *b)
+        });
         runs.extend(split.map(|cpus| (kind, cpus.to_vec())));
     }
     runs.sort_by_key(|(_, cpus)| cpus.first().copied());
@@ -138,7 +143,8 @@ impl CoreSizes<'_> {
     /// Whether two CPUs have the same core type.
     fn have_same_core_type(&self, a: usize, b: usize) -> bool {
         let (size, other) = (self.relative_size(a), self.relative_size(b));
-        let one_core = read_cpu_capacity(self.system, a).is_some() || self.core_name(a) == self.core_name(b);
+        let one_core =
+            read_cpu_capacity(self.system, a).is_some() || self.core_name(a) == self.core_name(b);
         size.min(other) >= SAME_KIND * size.max(other) && one_core
     }
 
@@ -234,7 +240,8 @@ fn describe_core_kind(
         policy.available.iter().copied().collect()
     };
     points.insert(policy.max);
-    let siblings = root.read_text_if_readable(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
+    let siblings =
+        root.read_text_if_readable(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
     let list = siblings.as_deref().and_then(cpus::parse);
     let threads = list.map_or(1, |list| list.len());
     Some(CoreKind {
@@ -318,7 +325,11 @@ fn read_cluster_idle_states(
 }
 
 /// Gives a cluster its own version of a state of the machine, if the kernel's figures differ there.
-fn override_differing_state(cluster: &mut Cluster, state: &MachineIdleState, told: Option<&StateInfo>) {
+fn override_differing_state(
+    cluster: &mut Cluster,
+    state: &MachineIdleState,
+    told: Option<&StateInfo>,
+) {
     let known = cluster
         .idle_state
         .iter_mut()

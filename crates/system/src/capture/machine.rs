@@ -29,7 +29,10 @@ use crate::{Root, SettingKey, System, journal, nvme};
 ///
 /// # Errors
 /// The files describe no valid machine.
-pub fn describe_machine(system: &System, name: &str) -> Result<(Machine, Vec<String>), MachineError> {
+pub fn describe_machine(
+    system: &System,
+    name: &str,
+) -> Result<(Machine, Vec<String>), MachineError> {
     let root = system.root();
     let class = MachineClass::read(root);
     let mut notes = vec![class.lender.to_string()];
@@ -55,7 +58,8 @@ pub fn describe_machine(system: &System, name: &str) -> Result<(Machine, Vec<Str
     let scale_assumed = scale.and_then(|cppc| cppc.assumed.as_ref());
     notes.extend(scale_assumed.map(|why| format!("amd-pstate's scale of performances: {why}")));
     notes.extend(explain_base_clock_source(root, &record.frequency));
-    machine.power_limit = power_limit::read_power_limit(root, &machine).filter(|_| machine.has_cpu_or_package_power());
+    machine.power_limit = power_limit::read_power_limit(root, &machine)
+        .filter(|_| machine.has_cpu_or_package_power());
     machine.isolation = super::isolation::read_isolation(system);
     machine.latency_requests = read_foreign_latency_requests(system);
     mark_assumed_clocks_and_states(&mut machine, clock_assumed, states_assumed);
@@ -101,7 +105,10 @@ fn as_recorded_system(
         family_model: class.processor.family_model(),
         kernel: root
             .read_text_if_readable("proc/sys/kernel/osrelease")
-            .map_or_else(|| "unknown".to_owned(), |text| escape_control_characters(&text)),
+            .map_or_else(
+                || "unknown".to_owned(),
+                |text| escape_control_characters(&text),
+            ),
         idle: Some(RecordedIdle {
             driver: escape_control_characters(driver.as_deref().unwrap_or("none")),
             governor: escape_control_characters(governor.as_deref().unwrap_or("none")),
@@ -138,7 +145,9 @@ fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<Str
 /// Sets what the running kernel's configuration tells: tick rate and accounting of interrupt time.
 fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
     match read_tick_rate(root) {
-        Some(hz) => machine.hz = Figure::with_own_source(hz as f64, "CONFIG_HZ of the running kernel"),
+        Some(hz) => {
+            machine.hz = Figure::with_own_source(hz as f64, "CONFIG_HZ of the running kernel")
+        }
         None => notes.push(format!(
             "the kernel's configuration cannot be read; HZ is assumed to be {}",
             machine.hz.value
@@ -210,7 +219,7 @@ fn count_sockets(system: &System) -> usize {
         .into_iter()
         .filter_map(|cpu| {
             let topology = system.root().folder(format!("{CPUS}/cpu{cpu}/topology"));
-            topology.number("physical_package_id")
+            topology.read_number_if_readable("physical_package_id")
         })
         .collect();
     packages.len().max(1)
@@ -239,7 +248,10 @@ fn is_entered_by_mwait(system: &System, cpu: usize, name: &str) -> bool {
     let state = states.iter().find(|state| state.name == name);
     state.is_some_and(|state| {
         let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}/desc", state.index);
-        let description = system.root().read_text_if_readable(&path).unwrap_or_default();
+        let description = system
+            .root()
+            .read_text_if_readable(&path)
+            .unwrap_or_default();
         description.contains("MWAIT")
     })
 }
@@ -270,13 +282,20 @@ fn disable_refused_states(system: &System, machine: &mut Machine) -> Option<Stri
 
 /// Name of a refused idle state with its share in percent, rounded down: 99.97 % is not 100 %.
 fn refused_state_with_share(state: &RefusedState) -> String {
-    format!("{} ({} %)", state.name, (100.0 * state.refused_share()).floor())
+    format!(
+        "{} ({} %)",
+        state.name,
+        (100.0 * state.refused_share()).floor()
+    )
 }
 
 /// Marks target residencies that the kernel does not tell as assumed.
 fn mark_untold_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     const WHY: &str = "twice the exit latency, as acpi_idle takes it: this kernel tells none";
-    let states = system.cpus().first().map(|cpu| system.read_idle_states(*cpu));
+    let states = system
+        .cpus()
+        .first()
+        .map(|cpu| system.read_idle_states(*cpu));
     let mut assumed = states
         .into_iter()
         .flatten()
@@ -381,7 +400,9 @@ fn read_foreign_latency_requests(system: &System) -> Vec<LatencyRequest> {
 
 /// The flags of the first CPU in `/proc/cpuinfo`.
 fn read_cpu_flags(root: &Root) -> String {
-    let text = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
+    let text = root
+        .read_text_if_readable("proc/cpuinfo")
+        .unwrap_or_default();
     let flags = text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "flags").then(|| value.to_owned())
@@ -404,9 +425,9 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         return;
     }
     let cluster = &machine.cluster[0];
-    let Some(mut cppc) = read_performance_scale(root, first, flags)
-        .or_else(|| estimate_performance_scale(cluster, policy.number("amd_pstate_lowest_nonlinear_freq")))
-    else {
+    let Some(mut cppc) = read_performance_scale(root, first, flags).or_else(|| {
+        estimate_performance_scale(cluster, policy.read_number_if_readable("amd_pstate_lowest_nonlinear_freq"))
+    }) else {
         return;
     };
     let cores = system.cpus().into_iter().step_by(cluster.threads_per_core);
@@ -466,7 +487,10 @@ fn read_performance_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> 
 }
 
 /// A substitute performance scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
-fn estimate_performance_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<Cppc> {
+fn estimate_performance_scale(
+    cluster: &Cluster,
+    lowest_nonlinear_khz: Option<u64>,
+) -> Option<Cppc> {
     const LIKE: &str = "ryzen-8840u";
     let (lowest, highest) = (cluster.opps.first()?.khz, cluster.opps.last()?.khz);
     let like = Machine::find(LIKE).ok()?.cluster.first()?.cppc.clone()?;
@@ -587,9 +611,13 @@ impl System {
     /// elsewhere (`idle_setup` in Linux 6.12 arch/x86/kernel/process.c, `cpu_idle_poll_setup` in kernel/sched/idle.c).
     pub fn polling_word_on_command_line(&self) -> Option<&'static str> {
         let root = self.root();
-        let text = root.read_text_if_readable("proc/cmdline").unwrap_or_default();
+        let text = root
+            .read_text_if_readable("proc/cmdline")
+            .unwrap_or_default();
         let words: Vec<&str> = text.split_whitespace().collect();
-        let processors = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
+        let processors = root
+            .read_text_if_readable("proc/cpuinfo")
+            .unwrap_or_default();
         let is_x86 = processors
             .lines()
             .any(|line| line.starts_with("cpu family"));
@@ -627,7 +655,11 @@ mod tests {
         ] {
             fs::write(tree.path().join("proc/cpuinfo"), cpuinfo).unwrap();
             fs::write(tree.path().join("proc/cmdline"), words).unwrap();
-            assert_eq!(system.polling_word_on_command_line(), expected, "{cpuinfo}{words}");
+            assert_eq!(
+                system.polling_word_on_command_line(),
+                expected,
+                "{cpuinfo}{words}"
+            );
         }
     }
 }

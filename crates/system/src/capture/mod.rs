@@ -173,7 +173,8 @@ impl Capture {
         if let Ok(dword) = admin.get_feature(APST, &mut table) {
             let mut content = dword.to_le_bytes().to_vec();
             content.extend_from_slice(&table);
-            self.files.insert(nvme::captured_feature_path(name, APST), content);
+            self.files
+                .insert(nvme::captured_feature_path(name, APST), content);
         }
     }
 
@@ -215,7 +216,10 @@ impl Capture {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write_notes_for_recipients(directory: &Path, notes: [&str; 2]) -> Result<(), SystemError> {
+    pub fn write_notes_for_recipients(
+        directory: &Path,
+        notes: [&str; 2],
+    ) -> Result<(), SystemError> {
         for (name, content) in NOTES.into_iter().zip(notes) {
             write_captured_file(directory, name, content.as_bytes())?;
         }
@@ -304,7 +308,10 @@ fn list_hidden_facts(system: &System) -> Vec<String> {
     } else {
         "no driver offers it"
     };
-    let states = system.cpus().first().map(|cpu| system.read_idle_states(*cpu));
+    let states = system
+        .cpus()
+        .first()
+        .map(|cpu| system.read_idle_states(*cpu));
     let facts = [
         (
             states.is_some_and(|s| s.iter().filter(|s| !s.polling).count() > 1),

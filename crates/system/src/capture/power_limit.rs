@@ -38,9 +38,9 @@ pub(super) fn read_power_limit(root: &Root, machine: &Machine) -> Option<PowerLi
         pl2_mw: short
             .as_ref()
             .map_or_else(Figure::default, |s| Figure::covered_by_table_source(s.mw)),
-        pl2_window_ms: short
-            .as_ref()
-            .map_or_else(Figure::default, |s| Figure::covered_by_table_source(s.window_ms)),
+        pl2_window_ms: short.as_ref().map_or_else(Figure::default, |s| {
+            Figure::covered_by_table_source(s.window_ms)
+        }),
         clusters: 1,
         source: format!("/sys/class/powercap/{first}"),
     })
@@ -56,8 +56,12 @@ impl Constraint {
     /// Reads a constraint of a powercap zone; `None` if it has another name, or impossible values.
     fn read(zone: &SystemFolder<'_>, index: u8, name: &str) -> Option<Self> {
         let told = zone.read_text_if_readable(&format!("constraint_{index}_name"));
-        let mw = zone.read_number_if_readable(&format!("constraint_{index}_power_limit_uw"))? as f64 / 1e3;
-        let window_ms = zone.read_number_if_readable(&format!("constraint_{index}_time_window_us"))? as f64 / 1e3;
+        let mw = zone.read_number_if_readable(&format!("constraint_{index}_power_limit_uw"))?
+            as f64
+            / 1e3;
+        let window_ms =
+            zone.read_number_if_readable(&format!("constraint_{index}_time_window_us"))? as f64
+                / 1e3;
         let holds = told.as_deref() == Some(name) && mw >= 1.0 && (1.0..=1e6).contains(&window_ms);
         holds.then_some(Self { mw, window_ms })
     }

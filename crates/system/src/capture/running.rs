@@ -58,7 +58,9 @@ fn read_idle_governor(system: &System, notes: &mut Vec<String>) -> Result<Policy
     match governor.as_deref() {
         Some("haltpoll") => {
             let as_set = HaltpollAsSet::from_settings(system.nearest_kernel_version(), |name| {
-                system.root().read_text_if_readable(setting::find_setting(name)?.path)
+                system
+                    .root()
+                    .read_text_if_readable(setting::find_setting(name)?.path)
             })?;
             let mut given = as_set.policy.given();
             given.try_fold("haltpoll".parse::<PolicySpec>()?, |policy, (key, value)| {
@@ -89,15 +91,21 @@ pub fn read_frequency_policy(
 ) -> Result<PolicySpec, SpecError> {
     let root = system.root();
     let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy}"));
-    let driver = folder.read_text_if_readable("scaling_driver").unwrap_or_default();
-    let governor = folder.read_text_if_readable("scaling_governor").unwrap_or_default();
+    let driver = folder
+        .read_text_if_readable("scaling_driver")
+        .unwrap_or_default();
+    let governor = folder
+        .read_text_if_readable("scaling_governor")
+        .unwrap_or_default();
     let epp = folder
         .read_text_if_readable("energy_performance_preference")
         .unwrap_or_default();
     let has_base = machine.cluster.iter().all(|c| c.base_mhz.is_given());
     let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
     match (driver.as_str(), governor.as_str()) {
-        ("amd-pstate-epp", governor) if has_scale => describe_active_amd_pstate(system, governor, &epp),
+        ("amd-pstate-epp", governor) if has_scale => {
+            describe_active_amd_pstate(system, governor, &epp)
+        }
         ("amd-pstate", name @ ("schedutil" | "performance" | "powersave")) if has_scale => {
             let mode = root.read_text_if_readable("sys/devices/system/cpu/amd_pstate/status");
             let amd: PolicySpec = match mode.as_deref() {
@@ -129,7 +137,11 @@ pub fn read_frequency_policy(
 }
 
 /// The policy for amd-pstate in active mode.
-fn describe_active_amd_pstate(system: &System, governor: &str, epp: &str) -> Result<PolicySpec, SpecError> {
+fn describe_active_amd_pstate(
+    system: &System,
+    governor: &str,
+    epp: &str,
+) -> Result<PolicySpec, SpecError> {
     let active: PolicySpec = "amd-pstate[mode=active]".parse()?;
     let amd = match (governor, epp) {
         ("performance", _) => active.with("governor", "performance")?,
@@ -141,7 +153,8 @@ fn describe_active_amd_pstate(system: &System, governor: &str, epp: &str) -> Res
 
 /// The policy for intel_pstate with clocks chosen by the hardware.
 fn read_intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
-    let boost = setting::find_setting("hwp-dynamic-boost").and_then(|info| root.read_number_if_readable(info.path));
+    let boost = setting::find_setting("hwp-dynamic-boost")
+        .and_then(|info| root.read_number_if_readable(info.path));
     // The EPP is the firmware's default, whose value no file reports.
     let preference = match epp {
         "default" => "balance_performance",
@@ -168,12 +181,12 @@ impl System {
     /// Whether the settings let the processor run above its base clock; `None`: no file tells.
     pub fn may_boost(&self) -> Option<bool> {
         let cpus = self.root().folder(CPUS);
-        if let Some(no_turbo) = cpus.number("intel_pstate/no_turbo") {
+        if let Some(no_turbo) = cpus.read_number_if_readable("intel_pstate/no_turbo") {
             return Some(no_turbo == 0);
         }
         let boost = cpus
-            .number("cpufreq/boost")
-            .or_else(|| cpus.number("cpufreq/policy0/boost"));
+            .read_number_if_readable("cpufreq/boost")
+            .or_else(|| cpus.read_number_if_readable("cpufreq/policy0/boost"));
         boost.map(|boost| boost != 0)
     }
 }

@@ -209,9 +209,9 @@ impl Differences {
             } else if let Some(counter) = first_decreased_counter(earlier, states) {
                 differences.going_back.push(format!("cpu{cpu} ({counter})"));
             } else {
-                let sums = states
-                    .iter()
-                    .filter_map(|(index, state)| Some(state.increase_since(*index, earlier.get(index)?)));
+                let sums = states.iter().filter_map(|(index, state)| {
+                    Some(state.increase_since(*index, earlier.get(index)?))
+                });
                 differences.counted.push((*cpu, sums.collect()));
             }
         }
@@ -287,7 +287,7 @@ impl Counted {
         let mut states: Vec<StateSum> = Vec::new();
         for sum in by_cpu.iter().flat_map(|(_, states)| states) {
             match states.iter_mut().find(|known| known.state == sum.state) {
-                Some(known) => known.add(sum),
+                Some(known) => known.add_known_counts(sum),
                 None => states.push(sum.clone()),
             }
         }
@@ -355,7 +355,10 @@ fn sum_if_both_known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
 
 /// The first state whose name changed on a CPU.
-fn first_renamed_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
+fn first_renamed_state(
+    before: &BTreeMap<u32, Counters>,
+    now: &BTreeMap<u32, Counters>,
+) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?.name.as_deref();
         let (is, was) = state.name.as_deref().zip(then)?;

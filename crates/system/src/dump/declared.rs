@@ -48,7 +48,8 @@ impl GivenStates {
     pub fn read_path(path: &Path) -> Result<Self, GivenStatesError> {
         let name = path.display().to_string();
         if !path.is_dir() {
-            let file = wakepath_files::open_regular_file(path).map_err(|e| DumpError::io_error(path, e))?;
+            let file = wakepath_files::open_regular_file(path)
+                .map_err(|e| DumpError::io_error(path, e))?;
             return Self::read_input(file, &name);
         }
         let mut values = Values::default();
@@ -192,7 +193,10 @@ mod tests {
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect();
-        assert_eq!(GivenStates::read_input(&wide[..], "given").unwrap(), expected);
+        assert_eq!(
+            GivenStates::read_input(&wide[..], "given").unwrap(),
+            expected
+        );
         let cpupower = "CPUidle driver: intel_idle\nanalyzing CPU 0:\n\nAvailable idle states: POLL C1 C6\nPOLL:\n\
             Flags/Description: CPUIDLE CORE POLL IDLE\nLatency: 0\nResidency: 0\nUsage: 1\nC1:\nFlags/Description: MWAIT 0x00\n\
             Latency: 2\nResidency: 3\nC6 (DISABLED) :\nFlags/Description: MWAIT 0x20\nLatency: 133\nResidency: 400\n";

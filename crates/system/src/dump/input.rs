@@ -40,7 +40,10 @@ impl Values {
             if kind.is_dir() && depth > 0 {
                 self.walk_folder(&path, depth - 1, files_left)?;
             } else if kind.is_file() && is_counter_path(&path.to_string_lossy()) {
-                self.add_sysfs_file(&path.to_string_lossy(), &mut wakepath_files::open_regular_file(&path)?)?;
+                self.add_sysfs_file(
+                    &path.to_string_lossy(),
+                    &mut wakepath_files::open_regular_file(&path)?,
+                )?;
             }
         }
         Ok(())
@@ -55,7 +58,8 @@ impl Values {
     pub(super) fn add_possibly_compressed(&mut self, content: impl Read) -> io::Result<()> {
         let (head, input) = peek_format_head(content)?;
         if head.starts_with(GZIP_MAGIC) {
-            let (head, input) = peek_format_head(GzDecoder::new(input)).map_err(damaged_archive_error)?;
+            let (head, input) =
+                peek_format_head(GzDecoder::new(input)).map_err(damaged_archive_error)?;
             return self.add_archive_or_lines(&head, input);
         }
         if let Some((name, _)) = OTHER_MAGIC

@@ -69,7 +69,9 @@ fn a_state_of_one_dump_only_is_left_out_with_a_note() {
         ("nothing", "cpu1/cpuidle/state1/", "first"),
     ] {
         let before = without(1, missing_before);
-        let counted = without(3, missing_after).counts_since(&before, None).unwrap();
+        let counted = without(3, missing_after)
+            .counts_since(&before, None)
+            .unwrap();
         let note = format!("only in the {which} dump, and left out: cpu1/state1");
         assert_eq!(counted.notes, [note]);
         let states: Vec<usize> = counted.by_cpu.iter().map(|(_, s)| s.len()).collect();
@@ -157,7 +159,9 @@ fn every_form_of_a_dump_says_the_same() {
             states
         );
     }
-    let one = Dump::read_single(folders[0].path()).unwrap().counts_since_boot(None);
+    let one = Dump::read_single(folders[0].path())
+        .unwrap()
+        .counts_since_boot(None);
     assert_eq!((one.seconds, one.states[1].usage), (Some(10.5), Some(400)));
     assert!(one.notes[0].contains("one dump only"));
 }
@@ -404,7 +408,10 @@ fn what_does_not_fit_is_left_out_or_refused() {
             *text = "5\n".to_owned();
         }
     }
-    let counted = read(&back).unwrap().counts_since(&before, Some(4.0)).unwrap();
+    let counted = read(&back)
+        .unwrap()
+        .counts_since(&before, Some(4.0))
+        .unwrap();
     assert_eq!((counted.cpus, counted.seconds), (1, Some(4.0)));
     assert!(
         counted.notes[0].contains("cpu1 (above of C6 from 600 to 5)"),
@@ -416,7 +423,9 @@ fn what_does_not_fit_is_left_out_or_refused() {
     let (mut first, mut second) = (files(1), files(3));
     first[0].1 = "90.0 1.0\n".to_owned();
     second[0].1 = "60.0 1.0\n".to_owned();
-    let error = read(&second).unwrap().counts_since(&read(&first).unwrap(), None);
+    let error = read(&second)
+        .unwrap()
+        .counts_since(&read(&first).unwrap(), None);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("up for 90 s at the first"), "{error}");
 
@@ -425,7 +434,10 @@ fn what_does_not_fit_is_left_out_or_refused() {
         .into_iter()
         .map(|(path, text)| (path, text.replace("C6", "C2_ACPI")))
         .collect();
-    let error = read(&other).unwrap().counts_since(&before, None).unwrap_err();
+    let error = read(&other)
+        .unwrap()
+        .counts_since(&before, None)
+        .unwrap_err();
     assert!(
         error
             .to_string()
@@ -437,7 +449,9 @@ fn what_does_not_fit_is_left_out_or_refused() {
     let (mut first, mut second) = (files(1), files(3));
     first.retain(|(path, _)| !path.ends_with("above"));
     second.retain(|(path, _)| !path.ends_with("rejected"));
-    let counted = read(&second).unwrap().counts_since(&read(&first).unwrap(), None);
+    let counted = read(&second)
+        .unwrap()
+        .counts_since(&read(&first).unwrap(), None);
     let poll = &counted.unwrap().states[0];
     assert_eq!(
         (poll.usage, poll.above, poll.below, poll.rejected),

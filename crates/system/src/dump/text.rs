@@ -343,7 +343,8 @@ fn build_dump(values: &[Value]) -> Result<Dump, String> {
             }
         };
         let number = text.parse();
-        *counter = Some(number.map_err(|_| format!("{}: `{text}` is no count", place.relative_path()))?);
+        *counter =
+            Some(number.map_err(|_| format!("{}: `{text}` is no count", place.relative_path()))?);
     }
     if unknown_cpu {
         dump.notes
@@ -402,9 +403,15 @@ impl LineReader {
             return Some(found);
         }
         if let Some(place) = self.path.take() {
-            return place.file.accepts_content(line).then(|| (place, line.to_owned()));
+            return place
+                .file
+                .accepts_content(line)
+                .then(|| (place, line.to_owned()));
         }
-        if let Some(place) = self.listed.take_if(|place| place.file.accepts_content(line)) {
+        if let Some(place) = self
+            .listed
+            .take_if(|place| place.file.accepts_content(line))
+        {
             self.listed = Some(Place {
                 state: place.state + 1,
                 ..place

@@ -33,7 +33,10 @@ pub fn open_drive_or_capture(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
 /// The character device of the drive `name`; `None` on a captured machine that has its answers as files.
 pub fn find_character_device(root: &Root, name: &str) -> Option<NvmeDevice> {
     let path = format!("dev/{name}");
-    let is_device = matches!(root.type_and_permissions(&path), Some((FileType::CharacterDevice, _)));
+    let is_device = matches!(
+        root.type_and_permissions(&path),
+        Some((FileType::CharacterDevice, _))
+    );
     (root.is_live() || is_device).then(|| NvmeDevice::new(root.clone(), path))
 }
 
@@ -103,7 +106,7 @@ pub fn read_latency_tolerance(root: &Root, name: &str) -> Option<String> {
 /// # Errors
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.
 pub fn read_drive_identity(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
-    let data = open_drive_or_capture(root, name).identify()?;
+    let data = open_drive_or_capture(root, name).read_identity()?;
     let found = id_ctrl::parse_dump(name, &data);
     found
         .map(|found| found.drive)

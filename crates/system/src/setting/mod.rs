@@ -5,7 +5,8 @@ mod value;
 
 pub use info::{Access, SettingInfo, SettingScope, Values};
 pub use value::{
-    NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, format_resume_latency, parse_resume_limit_us, have_same_meaning,
+    NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, format_resume_latency, have_same_meaning,
+    parse_resume_limit_us,
 };
 
 const CPUIDLE: &str = "sys/devices/system/cpu/cpuidle/current_governor";
@@ -134,7 +135,11 @@ mod tests {
         for (i, setting) in SETTINGS.iter().enumerate() {
             assert_eq!(setting.writing_order(), i, "{}", setting.name);
             for other in setting.changes {
-                assert!(setting_known_to_exist(other).writing_order() > i, "{} before {other}", setting.name);
+                assert!(
+                    setting_known_to_exist(other).writing_order() > i,
+                    "{} before {other}",
+                    setting.name
+                );
                 assert_eq!(setting_known_to_exist(other).scope, setting.scope);
                 assert_eq!(setting_known_to_exist(other).name, *other);
             }

@@ -156,7 +156,9 @@ mod tests {
             ("apst", "on:00", "512"),
             ("haltpoll-may-shrink", "x", "Y or N"),
         ] {
-            let message = setting_known_to_exist(setting).check(value, file_beside).unwrap_err();
+            let message = setting_known_to_exist(setting)
+                .check_value(value, file_beside)
+                .unwrap_err();
             assert!(message.contains(expected), "{setting}: {message}");
         }
         for (setting, value) in [
@@ -167,16 +169,38 @@ mod tests {
             ("drive-latency", "any"),
             ("epp", "0"),
         ] {
-            setting_known_to_exist(setting).check(value, file_beside).unwrap();
+            setting_known_to_exist(setting)
+                .check_value(value, file_beside)
+                .unwrap();
         }
     }
 
     #[test]
     fn the_same_value_may_be_written_differently() {
-        assert!(have_same_meaning(setting_known_to_exist("epp"), "128", "balance_performance"));
-        assert!(!have_same_meaning(setting_known_to_exist("epp"), "127", "balance_performance"));
-        assert!(have_same_meaning(setting_known_to_exist("haltpoll-may-shrink"), "1", "Y"));
-        assert!(have_same_meaning(setting_known_to_exist("frequency-max"), "0800000", "800000\n"));
-        assert!(!have_same_meaning(setting_known_to_exist("cpu-latency"), "0", "n/a"));
+        assert!(have_same_meaning(
+            setting_known_to_exist("epp"),
+            "128",
+            "balance_performance"
+        ));
+        assert!(!have_same_meaning(
+            setting_known_to_exist("epp"),
+            "127",
+            "balance_performance"
+        ));
+        assert!(have_same_meaning(
+            setting_known_to_exist("haltpoll-may-shrink"),
+            "1",
+            "Y"
+        ));
+        assert!(have_same_meaning(
+            setting_known_to_exist("frequency-max"),
+            "0800000",
+            "800000\n"
+        ));
+        assert!(!have_same_meaning(
+            setting_known_to_exist("cpu-latency"),
+            "0",
+            "n/a"
+        ));
     }
 }

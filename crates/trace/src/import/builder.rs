@@ -164,7 +164,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Notes that the trace lacks `count` events on `cpu` before `time`; `None`: an unknown number.
-    pub(super) fn note_lost_events(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+    pub(super) fn note_lost_events(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        count: Option<u64>,
+    ) -> Result<(), Problem> {
         let item = Item::Lost(count);
         self.hold_until_tick_known(HeldItem { time, cpu, item })
     }
@@ -215,7 +220,8 @@ impl<'a> Builder<'a> {
         self.handler_since = self.tick.knows_handler_function().then_some(0);
         self.rate_since = self.tick.shortest_step_rate().map(|_| 0);
         self.pass_tick_rate_to_timers();
-        held.into_iter().try_for_each(|next| self.process_item(next))
+        held.into_iter()
+            .try_for_each(|next| self.process_item(next))
     }
 
     fn process_item(&mut self, next: HeldItem) -> Result<(), Problem> {
@@ -235,7 +241,12 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn write_lost_events(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+    fn write_lost_events(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        count: Option<u64>,
+    ) -> Result<(), Problem> {
         let metadata = &mut self.metadata;
         metadata.lost_events = metadata.lost_events.saturating_add(count.unwrap_or(0));
         metadata.add_or_count_warning("lost-events", || {
@@ -305,7 +316,9 @@ impl<'a> Builder<'a> {
                 waking,
             } if waking || !self.seen.waking => self.write_wake_up(time, cpu, pid, target, waking),
             // sched_wakeup follows sched_waking, perhaps on another CPU.
-            TraceEvent::Wake { pid, target, .. } => self.write_wake_up_steps(time, cpu, pid, Some(target)),
+            TraceEvent::Wake { pid, target, .. } => {
+                self.write_wake_up_steps(time, cpu, pid, Some(target))
+            }
             TraceEvent::Block { complete, block } => {
                 self.seen.block = true;
                 self.write_event(time, cpu, issue_or_completion_event(block, complete))
@@ -330,7 +343,11 @@ impl<'a> Builder<'a> {
             }
             TraceEvent::TimerExpire { function, .. } => {
                 self.seen.timers = true;
-                self.write_event(time, cpu, EventKind::Timer(timer_kind_of_function(function)))
+                self.write_event(
+                    time,
+                    cpu,
+                    EventKind::Timer(timer_kind_of_function(function)),
+                )
             }
             TraceEvent::WheelExpire { .. } => {
                 self.seen.timers = true;
@@ -398,7 +415,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the submitter to a bio's first step: the task that runs on the CPU.
-    fn add_running_task_as_submitter(&mut self, cpu: u32, step: QueueStep, background: bool) -> QueueStep {
+    fn add_running_task_as_submitter(
+        &mut self,
+        cpu: u32,
+        step: QueueStep,
+        background: bool,
+    ) -> QueueStep {
         let QueueStep::Queued { block, .. } = step else {
             return step;
         };
@@ -442,7 +464,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Notes that a task begins to run, and writes that step if the task waited for I/O.
-    fn note_task_runs(&mut self, time: u64, cpu: u32, task: u32, name: Name) -> Result<(), Problem> {
+    fn note_task_runs(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        task: u32,
+        name: Name,
+    ) -> Result<(), Problem> {
         let Some(woken) = self.io_tasks.get_mut(&task) else {
             return Ok(());
         };
@@ -491,7 +519,8 @@ impl<'a> Builder<'a> {
             ..IdleInputs::default()
         };
         let now = Nanoseconds(time);
-        self.pairs.note_governor_call(cpu, now, inputs, seen.stop_tick);
+        self.pairs
+            .note_governor_call(cpu, now, inputs, seen.stop_tick);
         self.pairs.note_idle_entry(cpu, now, state);
         Ok(())
     }
@@ -520,7 +549,11 @@ impl<'a> Builder<'a> {
         let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
         let metadata = &mut self.metadata;
         metadata.source.clone_from(&self.source);
-        metadata.hz = self.options.hz.or(self.tick.shortest_step_rate()).map(TickRate::hz);
+        metadata.hz = self
+            .options
+            .hz
+            .or(self.tick.shortest_step_rate())
+            .map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
         metadata.recorded = recorded;
         if !self.seen.idle {
@@ -540,7 +573,7 @@ impl<'a> Builder<'a> {
         metadata.other_events = self.others;
         let so_far = self.writer.metadata_mut();
         self.options.check_same_machine(so_far, &self.metadata)?;
-        so_far.append(self.metadata);
+        so_far.append_part(self.metadata);
         Ok(Imported {
             source: self.source,
             counts,

@@ -233,7 +233,11 @@ pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
 
 const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "rwbs"];
 
-const fn describe_known_event(event: Event, name: &'static str, fields: &'static [&'static str]) -> KnownEvent {
+const fn describe_known_event(
+    event: Event,
+    name: &'static str,
+    fields: &'static [&'static str],
+) -> KnownEvent {
     KnownEvent {
         event,
         name,
@@ -290,7 +294,12 @@ fn decode_queueing_step(event: Event, fields: &impl Fields) -> Option<TraceEvent
             from_device: fields.field_number(4)? as u32,
             from_sector: fields.field_number(5)?,
         },
-        Event::BioSplit => split_step(block.device, block.sector, fields.field_number(2)?, block.write),
+        Event::BioSplit => split_step(
+            block.device,
+            block.sector,
+            fields.field_number(2)?,
+            block.write,
+        ),
         _ => queueing_step_for_block(event, block),
     };
     Some(TraceEvent::Queueing { step, background })
@@ -342,7 +351,10 @@ pub(super) fn decode_event(event: Event, fields: &impl Fields) -> Option<TraceEv
             previous: fields.field_u32(0)?,
             blocked: is_blocked_on_io(fields.field_number(1)?),
             next: fields.field_u32(2)?,
-            next_name: fields.field_text(3).map(Name::from_bytes_cut_to_16).unwrap_or_default(),
+            next_name: fields
+                .field_text(3)
+                .map(Name::from_bytes_cut_to_16)
+                .unwrap_or_default(),
         },
         Event::Waking | Event::Wakeup => TraceEvent::Wake {
             pid: fields.field_u32(0)?,
@@ -361,7 +373,10 @@ pub(super) fn decode_event(event: Event, fields: &impl Fields) -> Option<TraceEv
         | Event::BioRemap => decode_queueing_step(event, fields)?,
         Event::DeviceInterrupt => TraceEvent::DeviceInterrupt {
             irq: fields.field_u32(0)?,
-            name: fields.field_text(1).map(Name::from_bytes_cut_to_16).unwrap_or_default(),
+            name: fields
+                .field_text(1)
+                .map(Name::from_bytes_cut_to_16)
+                .unwrap_or_default(),
         },
         Event::Softirq => softirq_event(fields.field_number(0)?),
         Event::CallFunction => TraceEvent::Interrupt(Interrupt::CallFunction),
@@ -387,7 +402,10 @@ pub(super) fn decode_event(event: Event, fields: &impl Fields) -> Option<TraceEv
         },
         Event::Hotplug => TraceEvent::Hotplug {
             cpu: fields.field_u32(0)?,
-            online: is_step_of_coming_online(fields.field_number(1)? as i64, fields.field_number(2)? as i64),
+            online: is_step_of_coming_online(
+                fields.field_number(1)? as i64,
+                fields.field_number(2)? as i64,
+            ),
         },
     })
 }

@@ -51,7 +51,10 @@ impl Formats {
             return;
         };
         let known = decode::find_known_event(name).map(|known| {
-            let fields = known.fields.iter().map(|name| parse_field_description(&text, name));
+            let fields = known
+                .fields
+                .iter()
+                .map(|name| parse_field_description(&text, name));
             (known.event, fields.collect())
         });
         let name = name.to_owned();

@@ -31,7 +31,7 @@ impl ImportOptions {
             ));
         }
         if !so_far.has_comparable_facts(next) {
-            so_far.warn("machine-unknown", || {
+            so_far.add_or_count_warning("machine-unknown", || {
                 "these files do not say which machine they are of, and are taken to be of one. If they are not, import \
                  them one by one"
                     .to_owned()

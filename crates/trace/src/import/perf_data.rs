@@ -79,7 +79,9 @@ fn add_sample_or_loss(
                 Some(raw) => raw.as_slice().into_owned(),
                 None => Vec::new(),
             };
-            let format = formats.read_event_id(&raw).and_then(|id| formats.find_format(id));
+            let format = formats
+                .read_event_id(&raw)
+                .and_then(|id| formats.find_format(id));
             let name = builder.counter_index(format.map_or("other samples", |format| &format.name));
             let what = format.and_then(|format| formats.decode_record(format, &raw));
             builder.count_and_add_event(time, cpu, name, what)
@@ -94,7 +96,10 @@ fn add_sample_or_loss(
     }
 }
 
-fn note_source_and_read_formats(file: &PerfFile, builder: &mut Builder<'_>) -> Result<Formats, Problem> {
+fn note_source_and_read_formats(
+    file: &PerfFile,
+    builder: &mut Builder<'_>,
+) -> Result<Formats, Problem> {
     let big_endian = file.endian() == Endianness::BigEndian;
     builder.source = if big_endian {
         "perf.data, big-endian".to_owned()
@@ -167,7 +172,9 @@ impl SectionReader {
     fn read_section_bounds(self, bytes: &[u8], what: &str) -> Result<(u64, u64), String> {
         let Self { total, big_endian } = self;
         let offset = bytes.get(..8).and_then(|b| decode_unsigned(b, big_endian));
-        let size = bytes.get(8..16).and_then(|b| decode_unsigned(b, big_endian));
+        let size = bytes
+            .get(8..16)
+            .and_then(|b| decode_unsigned(b, big_endian));
         match (offset, size) {
             (Some(offset), Some(size))
                 if offset.checked_add(size).is_some_and(|end| end <= total) =>
@@ -188,7 +195,8 @@ fn check_event_attributes(
     sections: SectionReader,
     features: &[u32],
 ) -> Result<(), String> {
-    let (_, event_types) = sections.read_section_bounds(&header[EVENT_TYPES_SECTION..], "the event types")?;
+    let (_, event_types) =
+        sections.read_section_bounds(&header[EVENT_TYPES_SECTION..], "the event types")?;
     if event_types > 0 || features.contains(&Feature::SIMPLEPERF_META_INFO.0) {
         return Err(
             "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
@@ -220,8 +228,11 @@ fn check_features(
         }
         if *feature == Feature::EVENT_DESC.0 {
             let what = "the description of its events";
-            check_event_descriptions(&input.read_exactly(offset, size, what)?, sections.big_endian)
-                .ok_or_else(|| format!("damaged: {what} says more than it holds"))?;
+            check_event_descriptions(
+                &input.read_exactly(offset, size, what)?,
+                sections.big_endian,
+            )
+            .ok_or_else(|| format!("damaged: {what} says more than it holds"))?;
         }
     }
     Ok(())
@@ -266,7 +277,12 @@ fn skip_bytes(bytes: &mut &[u8], size: u64) -> Option<()> {
 }
 
 /// Checks that the records of a section follow each other without a gap.
-fn check_records_are_gapless(input: &dyn ReadAt, from: u64, to: u64, big_endian: bool) -> Result<(), String> {
+fn check_records_are_gapless(
+    input: &dyn ReadAt,
+    from: u64,
+    to: u64,
+    big_endian: bool,
+) -> Result<(), String> {
     let mut at = from;
     let mut block = vec![0; 1 << 18];
     let (mut start, mut length) = (0_u64, 0_u64);

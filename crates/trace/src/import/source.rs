@@ -62,7 +62,12 @@ impl dyn ReadAt + '_ {
     }
 
     /// Reads exactly `size` bytes from `offset` on; fewer are an error.
-    pub(super) fn read_exactly(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn read_exactly(
+        &self,
+        offset: u64,
+        size: u64,
+        what: &str,
+    ) -> Result<Vec<u8>, String> {
         let end = offset.checked_add(size);
         let total = self.size_in_bytes().map_err(|error| error.to_string())?;
         if end.is_none_or(|end| end > total) {

@@ -44,7 +44,10 @@ impl Line<'_> {
     }
 }
 
-pub(super) fn read_text_trace(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
+pub(super) fn read_text_trace(
+    input: &dyn ReadAt,
+    builder: &mut Builder<'_>,
+) -> Result<(), Problem> {
     "text of trace events".clone_into(&mut builder.source);
     let decoded = DecodedText::new(input.stream_from_start()).map_err(|error| error.to_string())?;
     let mut reader = BufReader::with_capacity(1 << 18, decoded);
@@ -108,7 +111,12 @@ struct OpenLine {
 }
 
 impl Lines {
-    fn process_line(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    fn process_line(
+        &mut self,
+        text: &str,
+        number: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Problem> {
         if let Some(note) = parse_lost_events_note(text) {
             self.give_up_held_line(builder)?;
             self.lost.push(note);
@@ -140,12 +148,19 @@ impl Lines {
     }
 
     /// Handles a line that is no event by itself: joins it to the broken line before, or gives that up.
-    fn join_or_give_up_piece(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    fn join_or_give_up_piece(
+        &mut self,
+        text: &str,
+        number: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Problem> {
         if let Some(mut open) = self.open.take() {
             let joined = format!("{} {}", open.text, text.trim());
             let whole = parse_event_line(&joined).map(|line| (line, DecodedLine::new(&line)));
             if let Some((line, decoded)) = whole.filter(|(_, decoded)| decoded.is_whole) {
-                builder.metadata_mut().add_or_count_warning("broken-lines", broken_lines_warning);
+                builder
+                    .metadata_mut()
+                    .add_or_count_warning("broken-lines", broken_lines_warning);
                 self.after_event = true;
                 return self.add_event_after_losses(&line, decoded, open.number, builder);
             }
@@ -162,7 +177,9 @@ impl Lines {
             self.hold_incomplete_line(text, number);
         } else if self.after_event && text.split_whitespace().all(|word| word.contains('=')) {
             // The rest of an event that was complete without the rest.
-            builder.metadata_mut().add_or_count_warning("broken-lines", broken_lines_warning);
+            builder
+                .metadata_mut()
+                .add_or_count_warning("broken-lines", broken_lines_warning);
         } else {
             self.after_event = false;
             warn_of_unknown_line(text, number, builder);
@@ -271,10 +288,12 @@ fn is_heading_or_stack_line(text: &str) -> bool {
 
 /// Warns about a line without an event.
 fn warn_of_unknown_line(text: &str, number: u64, builder: &mut Builder<'_>) {
-    builder.metadata_mut().add_or_count_warning("unknown-lines", || {
-        let start: String = text.trim().chars().take(60).collect();
-        format!("line {number} is no event: {start}")
-    });
+    builder
+        .metadata_mut()
+        .add_or_count_warning("unknown-lines", || {
+            let start: String = text.trim().chars().take(60).collect();
+            format!("line {number} is no event: {start}")
+        });
 }
 
 fn count_and_add_event(
@@ -286,9 +305,11 @@ fn count_and_add_event(
     let name = line.event_name();
     let count = builder.counter_index(name);
     if !decoded.is_whole {
-        builder.metadata_mut().add_or_count_warning("damaged-event", || {
-            format!("line {number}: {name} lacks a field")
-        });
+        builder
+            .metadata_mut()
+            .add_or_count_warning("damaged-event", || {
+                format!("line {number}: {name} lacks a field")
+            });
     }
     builder.count_and_add_event(line.time, line.cpu, count, decoded.what)
 }
@@ -299,7 +320,8 @@ fn decode_known_event(known: &decode::KnownEvent, line: &Line<'_>) -> Option<Tra
         text: line.details,
         names: known.fields,
     };
-    decode_shorthand_event(known.event, line.details).or_else(|| decode::decode_event(known.event, &details))
+    decode_shorthand_event(known.event, line.details)
+        .or_else(|| decode::decode_event(known.event, &details))
 }
 
 /// `CPU:3 [LOST 17 EVENTS]` in tracefs, `CPU:3 [17 EVENTS DROPPED]` or, with an unknown number, `CPU:3 [EVENTS
@@ -667,7 +689,7 @@ mod tests {
             name,
             details,
         };
-        super::what(decode::find_known_event(name).unwrap(), &line)
+        super::decode_known_event(decode::find_known_event(name).unwrap(), &line)
     }
 
     #[test]
@@ -682,7 +704,11 @@ mod tests {
             "fio:812 [120] D ==> swapper/2:0 [120]",
             "prev_comm=fio prev_pid=812 prev_prio=120 prev_state=D ==> next_comm=swapper/2 next_pid=0 next_prio=120",
         ] {
-            assert_eq!(decode_known_event("sched_switch", details), expected, "{details}");
+            assert_eq!(
+                decode_known_event("sched_switch", details),
+                expected,
+                "{details}"
+            );
         }
     }
 
@@ -749,7 +775,11 @@ mod tests {
     fn steps_before_the_issue_are_read_as_the_kernel_prints_them() {
         for (name, details, step, background) in printed_steps() {
             let expected = Some(TraceEvent::Queueing { step, background });
-            assert_eq!(decode_known_event(name, details), expected, "{name}: {details}");
+            assert_eq!(
+                decode_known_event(name, details),
+                expected,
+                "{name}: {details}"
+            );
         }
         for cut in [
             "259,0 R 1234 + ",
@@ -847,9 +877,18 @@ mod tests {
 
     #[test]
     fn lost_events_are_noted() {
-        assert_eq!(parse_lost_events_note("CPU:3 [LOST 17 EVENTS]\n"), Some((3, Some(17))));
-        assert_eq!(parse_lost_events_note("CPU:3 [17 EVENTS DROPPED]"), Some((3, Some(17))));
-        assert_eq!(parse_lost_events_note("CPU:3 [EVENTS DROPPED]"), Some((3, None)));
+        assert_eq!(
+            parse_lost_events_note("CPU:3 [LOST 17 EVENTS]\n"),
+            Some((3, Some(17)))
+        );
+        assert_eq!(
+            parse_lost_events_note("CPU:3 [17 EVENTS DROPPED]"),
+            Some((3, Some(17)))
+        );
+        assert_eq!(
+            parse_lost_events_note("CPU:3 [EVENTS DROPPED]"),
+            Some((3, None))
+        );
         assert_eq!(parse_lost_events_note("CPU 0 is empty"), None);
     }
 }

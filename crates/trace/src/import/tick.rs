@@ -39,7 +39,9 @@ impl Tick {
     /// Whether nothing more about the tick is to be learnt.
     pub(super) fn has_learnt_enough(&self) -> bool {
         let steps: u32 = self.steps.values().sum();
-        self.knows_handler_function() && steps >= ENOUGH_STEPS && self.shortest_step_rate().is_some()
+        self.knows_handler_function()
+            && steps >= ENOUGH_STEPS
+            && self.shortest_step_rate().is_some()
     }
 
     pub(super) fn knows_handler_function(&self) -> bool {
@@ -179,7 +181,8 @@ mod tests {
         let cancel = TraceEvent::TimerCancel { timer: HANDLER };
         let tick = learnt(&[start(5, OTHER), STOP, cancel, start(9, HANDLER)]);
         assert_eq!(tick.handler, Some(HANDLER));
-        let TraceEvent::TimerStart { function, .. } = tick.name_tick_handler_in(start(9, HANDLER)) else {
+        let TraceEvent::TimerStart { function, .. } = tick.name_tick_handler_in(start(9, HANDLER))
+        else {
             unreachable!();
         };
         assert_eq!(function, Function::Tick);
@@ -212,7 +215,11 @@ mod tests {
                 events.push(start(due, HANDLER));
             }
             let tick = learnt(&events);
-            assert_eq!((tick.shortest_step_rate(), tick.has_learnt_enough()), (rate, true), "{hz}");
+            assert_eq!(
+                (tick.shortest_step_rate(), tick.has_learnt_enough()),
+                (rate, true),
+                "{hz}"
+            );
         }
     }
 }

@@ -179,14 +179,20 @@ impl Timers {
             return seen;
         }
         let on_wheel = c.wheel.values().min().map(|at| at - time as i64);
-        let waiting = c.waiting.values().filter_map(|at| clocks.ns_until_expiry(*at)).min();
+        let waiting = c
+            .waiting
+            .values()
+            .filter_map(|at| clocks.ns_until_expiry(*at))
+            .min();
         let timer = waiting.into_iter().chain(on_wheel).min();
         let tick = c.tick.and_then(|at| clocks.ns_until_expiry(at));
         // The timer of a stopped tick expires for the first timer on the wheel.
         let with_stopped = if c.stopped { tick } else { None };
         let sleep = timer.into_iter().chain(with_stopped).min();
         let stopped_tick = stopped_now.and_then(|stopped| stopped.tick);
-        let tick_before = stopped_tick.and_then(|at| clocks.ns_until_expiry(at)).or(tick);
+        let tick_before = stopped_tick
+            .and_then(|at| clocks.ns_until_expiry(at))
+            .or(tick);
         seen.sleep_length = Some(sleep.unwrap_or(i64::MAX));
         seen.delta_tick = sleep.into_iter().chain(tick_before).min();
         seen
@@ -245,7 +251,10 @@ mod tests {
     #[test]
     fn the_next_timer_is_the_sleep_length() {
         let mut timers = Timers::new(TickRate::HZ_250);
-        assert_eq!(timers.timer_inputs_at_idle_entry(0, 0), TimerInputs::default());
+        assert_eq!(
+            timers.timer_inputs_at_idle_entry(0, 0),
+            TimerInputs::default()
+        );
         tick(&mut timers, 4 * MS);
         start(&mut timers, 5 * MS, 2, 20 * MS, false);
         start(&mut timers, 5 * MS, 3, 12 * MS, false);
@@ -255,12 +264,16 @@ mod tests {
         assert_eq!(seen.tick_stopped, None);
         timers.update_from_event(0, 0, TraceEvent::TimerCancel { timer: 3 });
         assert_eq!(
-            timers.timer_inputs_at_idle_entry(6 * MS as u64, 0).sleep_length,
+            timers
+                .timer_inputs_at_idle_entry(6 * MS as u64, 0)
+                .sleep_length,
             Some(14 * MS)
         );
         // Another CPU has no timers.
         assert_eq!(
-            timers.timer_inputs_at_idle_entry(6 * MS as u64, 1).sleep_length,
+            timers
+                .timer_inputs_at_idle_entry(6 * MS as u64, 1)
+                .sleep_length,
             Some(i64::MAX)
         );
     }
@@ -309,7 +322,9 @@ mod tests {
         };
         timers.update_from_event(5 * MS as u64, 0, what);
         assert_eq!(
-            timers.timer_inputs_at_idle_entry(5 * MS as u64, 0).sleep_length,
+            timers
+                .timer_inputs_at_idle_entry(5 * MS as u64, 0)
+                .sleep_length,
             Some(39 * MS)
         );
     }

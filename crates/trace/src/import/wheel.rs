@@ -50,7 +50,11 @@ mod tests {
             (4_294_899_841, 1_506, 4_294_899_904),
             (4_294_913_335, 15_000, 4_294_913_536),
         ] {
-            assert_eq!(expiry_tick_on_wheel(expires, expires - ahead), expected, "{ahead}");
+            assert_eq!(
+                expiry_tick_on_wheel(expires, expires - ahead),
+                expected,
+                "{ahead}"
+            );
         }
         // In the past, and beyond the end.
         assert_eq!(expiry_tick_on_wheel(10, 20), 20);

@@ -54,7 +54,9 @@ impl RecordingError {
         }
     }
 
-    pub(super) fn parquet_error_with_path(path: &Path) -> impl Fn(parquet::errors::ParquetError) -> Self {
+    pub(super) fn parquet_error_with_path(
+        path: &Path,
+    ) -> impl Fn(parquet::errors::ParquetError) -> Self {
         let path = path.to_owned();
         move |cause| Self::Parquet {
             path: path.clone(),

@@ -30,7 +30,9 @@ pub(super) fn check_table_of_contents(input: &impl ChunkReader) -> Result<(), Pa
     let footer = input.get_bytes(end, FOOTER)?;
     let length = table_length_from_footer(&footer);
     match end.checked_sub(length as u64) {
-        Some(start) if footer.ends_with(MARK) => check_table_structure(&input.get_bytes(start, length)?),
+        Some(start) if footer.ends_with(MARK) => {
+            check_table_structure(&input.get_bytes(start, length)?)
+        }
         _ => Ok(()),
     }
 }

@@ -34,7 +34,12 @@ pub(super) enum UnpairedExit {
 
 impl IdleTracker {
     /// Notes that the governor was asked: its inputs, and its decision about the tick.
-    pub fn note_governor_call(&mut self, time: Nanoseconds, inputs: IdleInputs, stop_tick: Option<bool>) {
+    pub fn note_governor_call(
+        &mut self,
+        time: Nanoseconds,
+        inputs: IdleInputs,
+        stop_tick: Option<bool>,
+    ) {
         self.call = Some(GovernorCall {
             time: time.0,
             inputs,
@@ -68,7 +73,10 @@ impl IdleTracker {
     }
 
     /// Ends the CPU's idle period at `time`, and returns it, or why there is none.
-    pub(super) fn try_end_idle_period(&mut self, time: Nanoseconds) -> Result<IdlePeriod, UnpairedExit> {
+    pub(super) fn try_end_idle_period(
+        &mut self,
+        time: Nanoseconds,
+    ) -> Result<IdlePeriod, UnpairedExit> {
         let before = self.take_activity_before();
         let call = self.call.take();
         let (entered, state) = self.entered.take().ok_or(UnpairedExit::NoEntry)?;
@@ -76,7 +84,9 @@ impl IdleTracker {
         Ok(IdlePeriod {
             state,
             duration: Nanoseconds(duration),
-            inputs: call.map_or_else(IdleInputs::default, |call| call.inputs_at_idle_entry(entered)),
+            inputs: call.map_or_else(IdleInputs::default, |call| {
+                call.inputs_at_idle_entry(entered)
+            }),
             before,
             stop_tick: call.and_then(|call| call.stop_tick),
             ..IdlePeriod::default()

@@ -171,7 +171,9 @@ impl Metadata {
         }
         describe_text_conflict("architecture", [&self.architecture, &other.architecture])
             .or_else(|| describe_text_conflict("processor", processors))
-            .or_else(|| describe_text_conflict("idle driver", [&self.idle_driver, &other.idle_driver]))
+            .or_else(|| {
+                describe_text_conflict("idle driver", [&self.idle_driver, &other.idle_driver])
+            })
             .or_else(|| {
                 let shapes = [self.idle_state_shapes(), other.idle_state_shapes()];
                 describe_conflict("idle states", shapes, |shapes| list_states(&shapes))

@@ -121,7 +121,9 @@ impl Checked {
         let numbers = match page.encoding() {
             Encoding::PLAIN => Ok(()),
             Encoding::DELTA_BINARY_PACKED => bytes.skip_deltas(page.num_values()),
-            Encoding::RLE_DICTIONARY if self.dictionary => bytes.skip_dictionary_runs(page.num_values()),
+            Encoding::RLE_DICTIONARY if self.dictionary => {
+                bytes.skip_dictionary_runs(page.num_values())
+            }
             Encoding::RLE_DICTIONARY => return Err(damage_error("a page lacks its dictionary")),
             other => return Err(damage_error(&format!("a page of encoding {other}"))),
         };

@@ -15,7 +15,9 @@ use parquet::file::statistics::Statistics;
 use wakepath_units::Nanoseconds;
 
 use super::error::{METADATA_KEY, RecordingError, tail_path};
-use super::headers::{FOOTER, check_table_of_contents, check_table_structure, table_length_from_footer};
+use super::headers::{
+    FOOTER, check_table_of_contents, check_table_structure, table_length_from_footer,
+};
 use super::pages::open_checked_pages;
 use super::rows::{Columns, PackedIdlePeriod, SHORT, columns_of_schema};
 use super::{Event, Metadata, SCHEMA};
@@ -146,7 +148,8 @@ impl Reader {
     /// # Errors
     /// The file cannot be read, is no Parquet file, is damaged, or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let input = wakepath_files::open_regular_file(path).map_err(RecordingError::io_error_with_path(path))?;
+        let input = wakepath_files::open_regular_file(path)
+            .map_err(RecordingError::io_error_with_path(path))?;
         let tail = match wakepath_files::read_file_up_to(&tail_path(path), MAX_TAIL) {
             Ok(bytes) => Some(Bytes::from(bytes)),
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => None,
@@ -370,7 +373,10 @@ fn tail_cut_off_error() -> ParquetError {
 
 /// Reads the table of contents beside an unfinished file.
 fn read_table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
-    let end = tail.len().checked_sub(FOOTER).ok_or_else(tail_cut_off_error)?;
+    let end = tail
+        .len()
+        .checked_sub(FOOTER)
+        .ok_or_else(tail_cut_off_error)?;
     let length = table_length_from_footer(&tail[end..]);
     let start = end.checked_sub(length).ok_or_else(tail_cut_off_error)?;
     check_table_structure(&tail[start..end])?;
@@ -443,7 +449,11 @@ fn check_columns(
 }
 
 /// Checks that all columns lie within the file.
-fn check_columns_lie_in_file(parquet: &ParquetMetaData, len: u64, path: &Path) -> Result<(), RecordingError> {
+fn check_columns_lie_in_file(
+    parquet: &ParquetMetaData,
+    len: u64,
+    path: &Path,
+) -> Result<(), RecordingError> {
     for group in parquet.row_groups() {
         for column in group.columns() {
             let start = column

@@ -265,7 +265,7 @@ fn a_killed_writer_leaves_what_it_flushed() {
 
     // A new recording of that name is not mixed up with what the old one left.
     let again = Writer::create(&path, Overwrite::Yes, Metadata::default()).unwrap();
-    again.finish().unwrap();
+    again.finish_file().unwrap();
     assert_eq!(read(&path).unwrap().0, []);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -323,7 +323,7 @@ fn a_recording_of_schema_1_is_read_without_the_later_columns() {
     assert_eq!(metadata.recorded.queueing, DataQuality::Missing);
     // Imported again, it is a recording of this version.
     let mut again = Metadata::default();
-    again.append(metadata);
+    again.append_part(metadata);
     assert_eq!(again.schema, SCHEMA);
 }
 
@@ -436,7 +436,10 @@ fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
     }
     writer.finish_file().unwrap();
     let mut reader = Reader::open(&path).unwrap();
-    assert_eq!(reader.time_range_in_table_of_contents(), Some((2_000, 400_000)));
+    assert_eq!(
+        reader.time_range_in_table_of_contents(),
+        Some((2_000, 400_000))
+    );
     assert_eq!(reader.time_range_of_all_events().unwrap(), (2_000, 400_000));
     let extent = Some((Nanoseconds(2_000), Nanoseconds(400_000)));
     assert_eq!(reader.time_range().unwrap(), extent);
@@ -448,5 +451,5 @@ fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
     let path = folder.path().join("empty.parquet");
     let writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
     writer.finish_file().unwrap();
-    assert_eq!(Reader::open(&path).unwrap().extent().unwrap(), None);
+    assert_eq!(Reader::open(&path).unwrap().time_range().unwrap(), None);
 }

@@ -166,7 +166,9 @@ impl Writer {
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.write_row_group()?;
         let error = RecordingError::parquet_error_with_path(&self.path);
-        self.file.flush().map_err(RecordingError::io_error_with_path(&self.path))?;
+        self.file
+            .flush()
+            .map_err(RecordingError::io_error_with_path(&self.path))?;
         let metadata = self.build_table_of_contents(self.file.flushed_row_groups().to_vec())?;
         let mut bytes = Vec::new();
         ParquetMetaDataWriter::new(&mut bytes, &metadata)
@@ -187,8 +189,12 @@ impl Writer {
         let description = self.metadata_as_key_value()?;
         self.file.append_key_value_metadata(description);
         let path = self.path;
-        self.file.finish().map_err(RecordingError::parquet_error_with_path(&path))?;
-        self.file.flush().map_err(RecordingError::io_error_with_path(&path))?;
+        self.file
+            .finish()
+            .map_err(RecordingError::parquet_error_with_path(&path))?;
+        self.file
+            .flush()
+            .map_err(RecordingError::io_error_with_path(&path))?;
         if self.tail {
             remove_file_if_there(&tail_path(&path))?;
         }

@@ -76,7 +76,11 @@ impl MadeUp {
 }
 
 impl Evaluator for MadeUp {
-    fn run_sets_in_order(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError> {
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError> {
         let requests = COST * u64::from(effort.repeats) / u64::from(effort.shortened);
         let outcomes = sets.iter().map(|set| {
             self.requests.fetch_add(requests, Ordering::Relaxed);

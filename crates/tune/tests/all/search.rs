@@ -51,7 +51,11 @@ fn large() -> (Space, MadeUp) {
 
 /// The least power of any set of a space, without noise.
 fn least_power(space: &Space, machine: &MadeUp, latency: f64) -> f64 {
-    let sets = (0..space.count_sets()).filter_map(|number| space.policy_set_of_choice(&space.candidate_by_number(number)).ok());
+    let sets = (0..space.count_sets()).filter_map(|number| {
+        space
+            .policy_set_of_choice(&space.candidate_by_number(number))
+            .ok()
+    });
     sets.map(|set| machine.figures(&set.to_string()))
         .filter(|[_, p99_us, _]| *p99_us < latency)
         .map(|[mean_mw, ..]| mean_mw)

@@ -173,7 +173,10 @@ fn find_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
         Some(firmware) => model.tables_with_firmware(firmware)?,
         None => model.tables.iter().collect(),
     };
-    let table = tables.first().copied().unwrap_or(model.most_frequent_table());
+    let table = tables
+        .first()
+        .copied()
+        .unwrap_or(model.most_frequent_table());
     let mut notes: Vec<String> = drive::note_on(model, name).into_iter().collect();
     if tables.len() > 1 {
         let advice = if args.firmware.is_some() {

@@ -168,7 +168,8 @@ impl Watch<'_> {
             if whole == Some(Duration::ZERO) || self.signals.wait(step).is_some() {
                 break Ended::Asked;
             }
-            self.stream.visit_new_events(|event| collector.push(event))?;
+            self.stream
+                .visit_new_events(|event| collector.push(event))?;
             collector.learn_names(&self.stream.metadata().tasks);
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
@@ -181,7 +182,8 @@ impl Watch<'_> {
         };
         // What the buffers still hold.
         std::thread::sleep(SETTLE);
-        self.stream.visit_new_events(|event| collector.push(event))?;
+        self.stream
+            .visit_new_events(|event| collector.push(event))?;
         let mut collected = collector.finish();
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);

@@ -170,7 +170,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     if args.persist {
         let settings = match args.on {
-            Some(supply) => PersistentSettings::with_set_for_supply(&system, supply, set, selection.cpus)?,
+            Some(supply) => {
+                PersistentSettings::with_set_for_supply(&system, supply, set, selection.cpus)?
+            }
             None => PersistentSettings::for_machine(&system, set, selection.cpus),
         };
         let plan = persist::apply(&system, &settings, args.on, args.hold, args.yes)?;

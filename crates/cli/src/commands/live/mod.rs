@@ -83,7 +83,11 @@ impl SettingRow {
             old: change.old.clone(),
             new: change.new.clone(),
             unit: key.setting.unit,
-            path: system.root().absolute_path(&key.relative_path()).display().to_string(),
+            path: system
+                .root()
+                .absolute_path(&key.relative_path())
+                .display()
+                .to_string(),
             meaning: key.setting.meaning,
             changes: change.differs(),
         }

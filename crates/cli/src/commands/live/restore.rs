@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use wakepath_settings::{
-    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, forget_applied_supply,
+    PersistentSettings, Restored, Session, SettingsError, forget_applied_supply, forget_boot_trial,
 };
 use wakepath_system::{System, journal};
 

@@ -115,7 +115,11 @@ fn write_job(text: &mut String, job: &Job<'_>) {
 /// fio's `rw`: sequential if most requests follow the last.
 fn pattern(io: &TaskIo) -> &'static str {
     let sequential = 2 * io.sequential > all_requests(io);
-    match (io.count_requests(false) > 0, io.count_requests(true) > 0, sequential) {
+    match (
+        io.count_requests(false) > 0,
+        io.count_requests(true) > 0,
+        sequential,
+    ) {
         (true, true, true) => "rw",
         (true, true, false) => "randrw",
         (true, false, true) => "read",

@@ -1,7 +1,8 @@
 //! Decodes the 4096 bytes that `nvme id-ctrl -b` prints.
 
-use super::detect_and_read_form::{
-    IdCtrlProblem, Printed, SIZE, check_npss, decode_max_power, mask_rank, decode_scaled_power, trim_and_clean,
+use super::printed::{
+    IdCtrlProblem, Printed, SIZE, check_npss, decode_max_power, decode_scaled_power, mask_rank,
+    trim_and_clean,
 };
 use crate::drive::PowerState;
 

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 use wakepath_units::{Microwatts, pasted};
 
-use super::detect_and_read_form::{
-    IdCtrlProblem, LATENCY, Located, Printed, check_npss, decode_max_power, mask_rank, decode_scaled_power, trim_and_clean,
-    undo_signed_latency,
+use super::printed::{
+    IdCtrlProblem, LATENCY, Located, Printed, check_npss, decode_max_power, decode_scaled_power,
+    mask_rank, trim_and_clean, undo_signed_latency,
 };
 use crate::drive::PowerState;
 
@@ -90,7 +90,8 @@ fn decode_nvme_cli_states(states: &[Value]) -> Result<Vec<PowerState>, IdCtrlPro
     let states = states.iter().enumerate();
     states
         .map(|(index, json)| {
-            decode_nvme_cli_state(json).map_err(|problem| problem.with_outer_field(&format!("psds[{index}]")))
+            decode_nvme_cli_state(json)
+                .map_err(|problem| problem.with_outer_field(&format!("psds[{index}]")))
         })
         .collect()
 }
@@ -103,7 +104,10 @@ fn decode_nvme_cli_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
         None => (
             require_number(read_byte_field(json, "max_power_scale")?, "max_power_scale")? != 0,
             require_number(
-                read_byte_field_of_either(json, ["non-operational_state", "non_operational_state"])?,
+                read_byte_field_of_either(
+                    json,
+                    ["non-operational_state", "non_operational_state"],
+                )?,
                 "non-operational_state",
             )? != 0,
         ),
@@ -111,7 +115,10 @@ fn decode_nvme_cli_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
     let idle = read_u16_field(json, "idle_power")?.unwrap_or(0);
     let active = read_u16_field(json, "active_power")?.unwrap_or(0);
     Ok(PowerState {
-        max_power: decode_max_power(require_number(read_u16_field(json, "max_power")?, "max_power")?, fine),
+        max_power: decode_max_power(
+            require_number(read_u16_field(json, "max_power")?, "max_power")?,
+            fine,
+        ),
         non_operational,
         entry_latency_us: read_latency_field(json, "entry_lat")?,
         exit_latency_us: read_latency_field(json, "exit_lat")?,
@@ -119,10 +126,16 @@ fn decode_nvme_cli_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
         read_latency_rank: read_rank_field(json, "read_lat")?,
         write_throughput_rank: read_rank_field(json, "write_tput")?,
         write_latency_rank: read_rank_field(json, "write_lat")?,
-        idle_power: decode_scaled_power(idle, decode_power_scale(read_byte_field(json, "idle_scale")?)),
+        idle_power: decode_scaled_power(
+            idle,
+            decode_power_scale(read_byte_field(json, "idle_scale")?),
+        ),
         active_power: decode_scaled_power(
             active,
-            decode_power_scale(read_byte_field_of_either(json, ["active_scale", "active_work_scale"])?),
+            decode_power_scale(read_byte_field_of_either(
+                json,
+                ["active_scale", "active_work_scale"],
+            )?),
         ),
     })
 }
@@ -136,7 +149,10 @@ fn read_u16_field(json: &Value, field: &'static str) -> Result<Option<u64>, IdCt
 }
 
 /// Reads a byte under the first of two field names, or else under the second.
-fn read_byte_field_of_either(json: &Value, fields: [&'static str; 2]) -> Result<Option<u64>, IdCtrlProblem> {
+fn read_byte_field_of_either(
+    json: &Value,
+    fields: [&'static str; 2],
+) -> Result<Option<u64>, IdCtrlProblem> {
     match read_byte_field(json, fields[0])? {
         Some(value) => Ok(Some(value)),
         None => read_byte_field(json, fields[1]),
@@ -158,7 +174,9 @@ fn decode_power_scale(printed: Option<u64>) -> u64 {
 
 fn decode_smartctl_drive(json: &Value) -> Result<Printed, IdCtrlProblem> {
     let vendor = json.get("nvme_pci_vendor").unwrap_or(&Value::Null);
-    let listed = read_array_field(json, "nvme_power_states")?.iter().enumerate();
+    let listed = read_array_field(json, "nvme_power_states")?
+        .iter()
+        .enumerate();
     let states: Vec<PowerState> = listed
         .map(|(index, json)| {
             decode_smartctl_state(json)
@@ -171,7 +189,8 @@ fn decode_smartctl_drive(json: &Value) -> Result<Printed, IdCtrlProblem> {
         model: read_text_field(json, "model_name")?,
         firmware: read_text_field(json, "firmware_version")?,
         vendor_id: read_number_field(vendor, "id", 0xffff, PCI_ID)?.map(|v| v as u16),
-        subsystem_vendor_id: read_number_field(vendor, "subsystem_id", 0xffff, PCI_ID)?.map(|v| v as u16),
+        subsystem_vendor_id: read_number_field(vendor, "subsystem_id", 0xffff, PCI_ID)?
+            .map(|v| v as u16),
         npss: last.map(|last| check_npss(last as u64)).transpose()?,
         apsta: None,
         states,
@@ -196,7 +215,10 @@ fn decode_smartctl_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
 }
 
 /// Reads a power in smartctl's form: `{"value": 50, "scale": 1, "units_per_watt": 10000}`.
-fn read_power_field(json: &Value, field: &'static str) -> Result<Option<Microwatts>, IdCtrlProblem> {
+fn read_power_field(
+    json: &Value,
+    field: &'static str,
+) -> Result<Option<Microwatts>, IdCtrlProblem> {
     let Some(power) = json.get(field).filter(|power| !power.is_null()) else {
         return Ok(None);
     };
@@ -225,7 +247,10 @@ fn read_text_field(json: &Value, field: &'static str) -> Result<Option<String>, 
     }
 }
 
-fn read_array_field<'a>(json: &'a Value, field: &'static str) -> Result<&'a [Value], IdCtrlProblem> {
+fn read_array_field<'a>(
+    json: &'a Value,
+    field: &'static str,
+) -> Result<&'a [Value], IdCtrlProblem> {
     match json.get(field) {
         Some(Value::Array(items)) => Ok(items),
         other => Err(wrong_field_problem(

@@ -29,7 +29,11 @@ pub use printed::{DeclaredDrive, IdCtrlError, IdCtrlProblem, SIZE};
 /// [`IdCtrlError`] for whatever is not a description of one drive with 1 to 32 power states.
 pub fn parse_dump(file: &str, data: &[u8]) -> Result<DeclaredDrive, IdCtrlError> {
     detect_and_read_form(data)
-        .and_then(|printed| printed.complete_and_check(file).map_err(|problem| (None, problem)))
+        .and_then(|printed| {
+            printed
+                .complete_and_check(file)
+                .map_err(|problem| (None, problem))
+        })
         .map_err(|(line, problem)| IdCtrlError {
             file: file.to_owned(),
             line,

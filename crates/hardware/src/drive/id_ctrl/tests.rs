@@ -297,7 +297,12 @@ fn lines_of_power_states_are_read_however_they_were_pasted() {
     assert_eq!(found.drive.model, "EXAMPLE SSD");
     let assumed = found.describe_assumptions().unwrap();
     assert!(assumed.starts_with("npss is not in it"), "{assumed}");
-    assert_eq!(parse_dump("dump", TEXT.as_bytes()).unwrap().describe_assumptions(), None);
+    assert_eq!(
+        parse_dump("dump", TEXT.as_bytes())
+            .unwrap()
+            .describe_assumptions(),
+        None
+    );
 }
 
 #[test]
@@ -314,7 +319,12 @@ fn powers_whose_hundredths_an_old_tool_lost_are_unknown() {
     let found = parse_dump("dump", old.as_bytes()).unwrap();
     let first = &found.drive.states[0];
     assert_eq!((first.idle_power, first.active_power), (None, None));
-    assert!(found.describe_assumptions().unwrap().contains("nvme-cli up to 1.11"));
+    assert!(
+        found
+            .describe_assumptions()
+            .unwrap()
+            .contains("nvme-cli up to 1.11")
+    );
     // By chance alone.
     for other in [old.replace("3.02W", "3.50W"), old.replace("0.02W", "-")] {
         let found = parse_dump("dump", other.as_bytes()).unwrap();
@@ -463,7 +473,9 @@ fn the_table_of_nvmecontrol_is_read() {
     assert_eq!((latencies, second.write_latency_rank), ((2210, 11_500), 4));
     assert_eq!(second.idle_power, None);
     let wrong = text.replace("2.210ms", "2.21ms");
-    let error = parse_dump("dump", wrong.as_bytes()).unwrap_err().to_string();
+    let error = parse_dump("dump", wrong.as_bytes())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("dump:7: state 1 Enter Lat is \"2.21ms\""),
         "{error}"

@@ -2,8 +2,9 @@
 
 use wakepath_units::pasted;
 
-use super::detect_and_read_form::{
-    IdCtrlProblem, LATENCY, Located, Printed, check_npss, mask_rank, trim_and_clean, undo_signed_latency,
+use super::printed::{
+    IdCtrlProblem, LATENCY, Located, Printed, check_npss, mask_rank, trim_and_clean,
+    undo_signed_latency,
 };
 use crate::drive::{MAX_POWER_STATES, PowerState, watts};
 
@@ -136,8 +137,14 @@ impl TextReader {
             "fr" => printed.firmware = Some(trim_and_clean(strip_leading_blank(value))),
             "Model Number" => printed.model = Some(trim_and_clean(value.trim())),
             "Firmware Version" => printed.firmware = Some(trim_and_clean(value.trim())),
-            "npss" => printed.npss = Some(check_npss(parse_decimal_or_hexadecimal("npss", value, 255)?)?),
-            "apsta" => printed.apsta = Some(parse_decimal_or_hexadecimal("apsta", value, 255)? != 0),
+            "npss" => {
+                printed.npss = Some(check_npss(parse_decimal_or_hexadecimal(
+                    "npss", value, 255,
+                )?)?)
+            }
+            "apsta" => {
+                printed.apsta = Some(parse_decimal_or_hexadecimal("apsta", value, 255)? != 0)
+            }
             _ => return Ok(()),
         }
         self.known = true;
@@ -150,7 +157,8 @@ impl TextReader {
             return Ok(());
         };
         let line = Some(open.line);
-        open.check_is_complete().map_err(|problem| (line, problem))?;
+        open.check_is_complete()
+            .map_err(|problem| (line, problem))?;
         self.add_state(open.index, open.state)
             .map_err(|problem| (line, problem))
     }
@@ -361,7 +369,7 @@ fn parse_nvmecontrol_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCt
         value,
     };
     let state = PowerState {
-        max_power: place("Max pwr", max.trim_end_matches('*')).power()?,
+        max_power: place("Max pwr", max.trim_end_matches('*')).parse_watts_or_dash()?,
         non_operational: max.ends_with('*'),
         entry_latency_us: place("Enter Lat", entry).parse_ms_as_us()?,
         exit_latency_us: place("Exit Lat", exit).parse_ms_as_us()?,

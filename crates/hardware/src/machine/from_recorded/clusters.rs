@@ -51,7 +51,9 @@ fn socket_cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> 
     let cppc = record.known_processor().and_then(|p| p.cppc.as_ref());
     // HWP's range of clocks hangs on the base clock.
     let has_hwp = policy.driver == "intel_pstate" && policy.epp.is_some() && policy.base.is_some();
-    let base = policy.base.map(|b| Figure::covered_by_table_source(f64::from(b.0) / 1e3));
+    let base = policy
+        .base
+        .map(|b| Figure::covered_by_table_source(f64::from(b.0) / 1e3));
     Cluster {
         name: "package".to_owned(),
         core: record.system.cpu_model.clone(),

@@ -22,7 +22,10 @@ const FAR_APART: f64 = 10.0;
 
 /// Makes the idle states of a recorded system; `package_exit_us`: the package's part of the deepest state's exit
 /// latency.
-pub(super) fn machine_idle_states(record: &Record<'_>, package_exit_us: f64) -> Vec<MachineIdleState> {
+pub(super) fn machine_idle_states(
+    record: &Record<'_>,
+    package_exit_us: f64,
+) -> Vec<MachineIdleState> {
     let states = record.idle.states.iter();
     let deepest = record.idle.states.len().saturating_sub(1);
     states
@@ -43,8 +46,8 @@ fn machine_idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -
     let kind = record.kind;
     let declared = declared_exit_us(state);
     let like = find_similar_state(state, record.lender);
-    let lends_exit =
-        kind == Kind::Other || (kind == Kind::Amd && record.lender.name != kind.template_machine_name());
+    let lends_exit = kind == Kind::Other
+        || (kind == Kind::Amd && record.lender.name != kind.template_machine_name());
     let (true_exit_us, exit_spread) = if lends_exit && !state.polling {
         lent_exit_time_and_spread(declared, like)
     } else {

@@ -8,14 +8,15 @@ mod record;
 
 use wakepath_units::KernelVersion;
 
-use self::socket_clusters::{socket_clusters, core_kinds_of_hybrid};
-use self::machine_idle_states::{machine_idle_states, package_exit_time};
+use self::idle_states::{machine_idle_states, package_exit_time};
 use self::powers::{
-    captured_platform_at_rest, limit_uncore_clock, use_measured_package_power, multiply_package_by_sockets, platform_at_rest, intel_power_limit,
-    scale_package_to_sockets, copy_powers_and_voltages,
+    captured_platform_at_rest, copy_powers_and_voltages, intel_power_limit, limit_uncore_clock,
+    multiply_package_by_sockets, platform_at_rest, scale_package_to_sockets,
+    use_measured_package_power,
 };
 pub use self::record::Captured;
 use self::record::{Kind, Record, missing_record_error, require_idle_states};
+use self::clusters::{core_kinds_of_hybrid, socket_clusters};
 use super::builtin::load_builtin_machine;
 use super::{Cluster, Figure, Machine, MachineError};
 use crate::nearest::Lender;
@@ -52,7 +53,8 @@ impl Machine {
         captured: &Captured<'_>,
     ) -> Result<Self, MachineError> {
         let lender = captured.lender;
-        let mut machine = Self::from_record_and_lender(system, Kind::from_lender(lender), lender.machine)?;
+        let mut machine =
+            Self::from_record_and_lender(system, Kind::from_lender(lender), lender.machine)?;
         let template = load_builtin_machine(lender.machine)?.copy_with_assumed_figures()?;
         let like = cluster_with_core_or_first(&template, captured.cores.first());
         copy_powers_and_voltages(&mut machine.cluster[0], like);
@@ -72,7 +74,11 @@ impl Machine {
     ///
     /// # Errors
     /// The lender is no built-in machine.
-    pub fn take_core_names_and_powers(&mut self, cores: &[String], lender: &Lender) -> Result<(), MachineError> {
+    pub fn take_core_names_and_powers(
+        &mut self,
+        cores: &[String],
+        lender: &Lender,
+    ) -> Result<(), MachineError> {
         let template = load_builtin_machine(lender.machine)?.copy_with_assumed_figures()?;
         let mut first = 0;
         for cluster in &mut self.cluster {
@@ -180,7 +186,9 @@ fn add_package_and_platform_powers(machine: &mut Machine, record: &Record<'_>) {
     }
     use_measured_package_power(machine, record);
     machine.platform = platform_at_rest(record, machine.cluster.len());
-    let processor = record.known_processor().filter(|_| record.kind != Kind::Amd);
+    let processor = record
+        .known_processor()
+        .filter(|_| record.kind != Kind::Amd);
     machine.power_limit = processor.and_then(|p| intel_power_limit(p, record.kind));
 }
 

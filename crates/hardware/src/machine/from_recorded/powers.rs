@@ -103,10 +103,9 @@ pub(super) fn use_measured_package_power(machine: &mut Machine, record: &Record<
     let sockets = machine.cluster.len() as f64;
     let cpus = machine.cpus() as f64;
     let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
-    let lowest = machine
-        .uncore
-        .as_ref()
-        .map_or(0, |u| u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0);
+    let lowest = machine.uncore.as_ref().map_or(0, |u| {
+        u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0
+    });
     let mesh = lowest as f64 / 1e3 * sockets;
     let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;
     if let Some(package) = &mut machine.package {
@@ -121,15 +120,16 @@ pub(super) fn limit_uncore_clock(uncore: &mut Uncore, processor: &Processor) {
     let Some((lowest, highest)) = processor.uncore_mhz else {
         return;
     };
-    [uncore.min_mhz, uncore.max_mhz] =
-        [lowest, highest].map(|mhz| Figure::with_own_source(f64::from(mhz), processor.source.clone()));
+    [uncore.min_mhz, uncore.max_mhz] = [lowest, highest]
+        .map(|mhz| Figure::with_own_source(f64::from(mhz), processor.source.clone()));
 }
 
 /// Power limits of an Intel processor: from the register, or else usual multiples of thermal design power.
 pub(super) fn intel_power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
     if let Some(recorded) = processor.power_limits {
-        let limits = recorded
-            .map(|(watts, seconds)| [watts, seconds].map(|value| Figure::covered_by_table_source(value * 1e3)));
+        let limits = recorded.map(|(watts, seconds)| {
+            [watts, seconds].map(|value| Figure::covered_by_table_source(value * 1e3))
+        });
         return Some(package_power_limit(processor, limits));
     }
     if !processor.tdp_w.is_given() {

@@ -252,6 +252,9 @@ fn check_background(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-fn find_background_work(machine: &Machine, is_wanted: impl Fn(&Background) -> bool) -> Option<&Background> {
+fn find_background_work(
+    machine: &Machine,
+    is_wanted: impl Fn(&Background) -> bool,
+) -> Option<&Background> {
     machine.background.iter().find(|work| is_wanted(work))
 }

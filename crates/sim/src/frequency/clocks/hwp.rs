@@ -144,7 +144,8 @@ impl HwpClock {
                 let khz_time = cpu.running_until(now, current, khz).khz_time();
                 used = khz_time - std::mem::replace(&mut own.khz_time, khz_time);
             }
-            own.controller.record_utilisation(slot, (used as f64 / most).min(1.0));
+            own.controller
+                .record_utilisation(slot, (used as f64 / most).min(1.0));
         }
         self.seen = now;
         self.highest_request(|index| active[index])

@@ -81,7 +81,11 @@ impl Counters {
         for policy in system.cpufreq_policies() {
             let table = format!("{CPUS}/cpufreq/policy{policy}/stats/time_in_state");
             let cpus = system.cpus_of_cpufreq_policy(policy).len() as u64;
-            for line in root.read_text_if_readable(&table).unwrap_or_default().lines() {
+            for line in root
+                .read_text_if_readable(&table)
+                .unwrap_or_default()
+                .lines()
+            {
                 if let Some((khz, time)) = line.split_once(' ')
                     && let (Ok(khz), Ok(time)) = (khz.parse(), time.trim().parse::<u64>())
                 {

@@ -71,7 +71,8 @@ pub(super) fn kernel_release() -> String {
 
 /// A file's content without white space around.
 fn read_trimmed(root: &Root, name: &str) -> Option<String> {
-    root.read_text_if_readable(name).map(|text| text.trim().to_owned())
+    root.read_text_if_readable(name)
+        .map(|text| text.trim().to_owned())
 }
 
 impl Observed {
@@ -82,7 +83,9 @@ impl Observed {
         for cpu in &cpus {
             *kinds.entry(counters::cpu_kind(root, *cpu)).or_default() += 1;
         }
-        let info = root.read_text_if_readable("proc/cpuinfo").unwrap_or_default();
+        let info = root
+            .read_text_if_readable("proc/cpuinfo")
+            .unwrap_or_default();
         let model = info.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
             ["model name", "Hardware", "Model"]

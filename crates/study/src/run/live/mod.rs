@@ -164,7 +164,9 @@ impl HeldState {
             hold: Some(hold), ..
         }) = self.policy.take()
         {
-            let released = hold.put_back_and_release().map_err(|e| settings::settings_error(&e))?;
+            let released = hold
+                .put_back_and_release()
+                .map_err(|e| settings::settings_error(&e))?;
             if let Some((session, restored)) = released {
                 self.session = Some(session);
                 // A leftover setting would spoil the next runs.

@@ -37,8 +37,8 @@ impl PolicyChanges {
         let leases = planned.set.get(Kind::Psd);
         let daemon = leases.map(lease_config_text).transpose()?;
         let others = without_leases(&planned.set)?;
-        let mut wanted =
-            policy::resolve_to_settings(system, &others, &Targets::default()).map_err(|e| e.to_string())?;
+        let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
+            .map_err(|e| e.to_string())?;
         for (name, value) in &planned.settings {
             let keys = setting_keys(system, name)?;
             wanted.values.extend(keys.map(|key| (key, value.clone())));

@@ -92,7 +92,7 @@ pub(super) fn read_formats_of_any_version(input: &dyn ReadAt) -> Result<Formats,
     header.read_page_layout(&mut at)?;
     header.add_event_formats(&mut at)?;
     header.add_formats_of_subsystems(&mut at)?;
-    header.symbols(&mut at)?;
+    header.add_symbols(&mut at)?;
     Ok(header.formats)
 }
 
@@ -177,7 +177,11 @@ impl Header {
         Ok(())
     }
 
-    fn read_rest_of_version_7(&mut self, input: &dyn ReadAt, at: &mut Cursor<'_>) -> Result<(), String> {
+    fn read_rest_of_version_7(
+        &mut self,
+        input: &dyn ReadAt,
+        at: &mut Cursor<'_>,
+    ) -> Result<(), String> {
         let compression = at.take_zero_ended_text("the compression")?;
         at.take_zero_ended_text("the compression's version")?;
         self.compressed = match compression.as_str() {
@@ -214,16 +218,21 @@ impl Header {
             match id {
                 OPTION_DONE => return inside.take_u64("where a section is"),
                 OPTION_HEADER => {
-                    let data = self.read_section_named_by(input, &mut inside, id, "the page header")?;
+                    let data =
+                        self.read_section_named_by(input, &mut inside, id, "the page header")?;
                     self.read_page_layout(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
                 }
                 OPTION_FTRACE => {
-                    let data = self.read_section_named_by(input, &mut inside, id, "ftrace's events")?;
+                    let data =
+                        self.read_section_named_by(input, &mut inside, id, "ftrace's events")?;
                     self.add_event_formats(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
                 }
                 OPTION_EVENTS => {
-                    let data = self.read_section_named_by(input, &mut inside, id, "the events' formats")?;
-                    self.add_formats_of_subsystems(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
+                    let data =
+                        self.read_section_named_by(input, &mut inside, id, "the events' formats")?;
+                    self.add_formats_of_subsystems(
+                        &mut self.cursor_in_file_byte_order(&data.as_slice()),
+                    )?;
                 }
                 OPTION_SYMBOLS => {
                     let data = self.read_section_named_by(input, &mut inside, id, "the symbols")?;
@@ -362,7 +371,9 @@ impl Header {
             }
             OPTION_UNAME => self.uname = Some(zero_ended_text(data)),
             OPTION_OFFSET => self.offset = zero_ended_text(data).parse().unwrap_or(0),
-            OPTION_CPUS => self.cpu_count = number_in_range(data, 0..4, big_endian).unwrap_or(0) as u32,
+            OPTION_CPUS => {
+                self.cpu_count = number_in_range(data, 0..4, big_endian).unwrap_or(0) as u32
+            }
             OPTION_TSC => {
                 if let (Some(multiplier), Some(shift), Some(offset)) = (
                     number_in_range(data, 0..4, big_endian),

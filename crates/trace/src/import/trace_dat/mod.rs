@@ -84,12 +84,14 @@ fn count_and_add_record(
     let what = format.and_then(|format| {
         let what = header.formats.decode_record(format, record);
         if what.is_none() && format.is_recordable() {
-            builder.metadata_mut().add_or_count_warning("damaged-event", || {
-                format!(
-                    "an event {} of CPU {cpu} at {time} ns lacks a field",
-                    format.name
-                )
-            });
+            builder
+                .metadata_mut()
+                .add_or_count_warning("damaged-event", || {
+                    format!(
+                        "an event {} of CPU {cpu} at {time} ns lacks a field",
+                        format.name
+                    )
+                });
         }
         what
     });

@@ -95,7 +95,7 @@ impl<'a> CpuEvents<'a> {
             lost: None,
         };
         if header.compressed && data.size > 0 {
-            events.chunks = events.u32()?;
+            events.chunks = events.read_u32_from_file()?;
         }
         Ok(events)
     }
@@ -144,7 +144,9 @@ impl<'a> CpuEvents<'a> {
         };
         let after = self.position + 4;
         let next = match kind {
-            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => self.peek_u32_at(after).unwrap_or(0),
+            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => {
+                self.peek_u32_at(after).unwrap_or(0)
+            }
             _ => 0,
         };
         let (start, size) = match kind {
@@ -210,7 +212,8 @@ impl<'a> CpuEvents<'a> {
         let page = &self.block[self.page..(self.page + size).min(self.block.len())];
         let data = 8 + long;
         let (Some(stamp), Some(commit)) = (
-            page.get(..8).and_then(|bytes| decode_unsigned(bytes, big_endian)),
+            page.get(..8)
+                .and_then(|bytes| decode_unsigned(bytes, big_endian)),
             page.get(8..data)
                 .and_then(|bytes| decode_unsigned(bytes, big_endian)),
         ) else {
@@ -232,7 +235,9 @@ impl<'a> CpuEvents<'a> {
     }
 
     fn read_u32_from_file(&mut self) -> Result<u32, String> {
-        let bytes = self.input.read_exactly(self.offset, 4, "a chunk of events")?;
+        let bytes = self
+            .input
+            .read_exactly(self.offset, 4, "a chunk of events")?;
         self.offset += 4;
         decode_unsigned(&bytes, self.header.formats.big_endian)
             .map(|n| n as u32)
@@ -249,7 +254,9 @@ impl<'a> CpuEvents<'a> {
             let packed = self.read_u32_from_file()?;
             let unpacked = self.read_u32_from_file()?;
             let what = format!("a chunk of events of CPU {}", self.cpu);
-            let bytes = self.input.read_exactly(self.offset, u64::from(packed), &what)?;
+            let bytes = self
+                .input
+                .read_exactly(self.offset, u64::from(packed), &what)?;
             self.offset += u64::from(packed);
             self.block = unpack_zstd(&bytes, unpacked, &what)?;
             return Ok(!self.block.is_empty());
