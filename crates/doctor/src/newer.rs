@@ -26,7 +26,7 @@ pub(crate) fn find_c1_demotion(case: &Case<'_>) -> Option<Finding> {
         .with_evidence(format!(
             "/{path} is 1; usage and time of idle states count what was asked for"
         ))
-        .applies(case, set),
+        .fixed_by_set(case, set),
     )
 }
 

@@ -118,7 +118,7 @@ pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
                 shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
             )
         })
-        .costs(&difference),
+        .with_costs(&difference),
     )
 }
 

@@ -18,7 +18,7 @@ fn apply(system: &System, set: &PolicySet) {
     let plan = SettingsPlan::from_wanted(system, wanted).unwrap();
     Session::open_and_recover(system)
         .unwrap()
-        .apply(&plan)
+        .apply_plan(&plan)
         .unwrap();
 }
 

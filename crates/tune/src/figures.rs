@@ -44,7 +44,7 @@ impl Question<'_> {
         if self.objective.counts_rest() && self.rest_hours > 0.0 {
             let values = trial
                 .rest
-                .values(metric)
+                .metric_of_each_run(metric)
                 .ok_or_else(|| TuneError::NoMetric {
                     metric: metric.to_owned(),
                     load: "rest".to_owned(),

@@ -255,7 +255,7 @@ fn describe_finalist(
         }
     });
     let mut figures: Vec<LoadFigures> = loads.collect();
-    if let Some(rest) = trial.rest.values("mean_mw") {
+    if let Some(rest) = trial.rest.metric_of_each_run("mean_mw") {
         figures.push(LoadFigures {
             load: "rest".to_owned(),
             metrics: vec![("mean_mw".to_owned(), mean(&rest))],

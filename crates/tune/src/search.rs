@@ -369,7 +369,7 @@ fn sort_best_first(ranking: &mut Ranking) {
         a.excess
             .total_cmp(&b.excess)
             .then(a.objective.total_cmp(&b.objective))
-            .then(first.changes().cmp(&second.changes()))
+            .then(first.count_changes().cmp(&second.count_changes()))
             .then(first.cmp(second))
     });
 }

@@ -423,7 +423,7 @@ mod tests {
     fn neighbours_differ_in_one_dimension() {
         let space = space(&["idle", "psd"]).unwrap();
         for neighbour in space.neighbours_in_one_dimension(&space.unchanged_choice()) {
-            assert_eq!(neighbour.changes(), 1);
+            assert_eq!(neighbour.count_changes(), 1);
         }
     }
 

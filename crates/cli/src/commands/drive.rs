@@ -117,7 +117,7 @@ impl<'a> Listed<'a> {
             tables: model.tables.len(),
             npss: usual.drive.npss,
             samples: usual.samples_of_model,
-            published_speeds: DriveSpeeds::for_model(&model.name).published(),
+            published_speeds: DriveSpeeds::for_model(&model.name).count_published(),
             contradictions: usual.drive.find_contradictions(),
         }
     }
@@ -194,7 +194,7 @@ pub(super) fn find_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
 pub(super) fn note_on(model: &CatalogEntry, name: &str) -> Option<String> {
     match machine::DriveModel::library_drive_named(name) {
         Some(_) => None,
-        None => model.note_on(name),
+        None => model.note_if_name_was_partial(name),
     }
 }
 
@@ -333,15 +333,15 @@ fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let Some(table) = tables.first() else {
         return Vec::new();
     };
-    list.on(&table.drive, &QuirkPlace::default())
+    list.find_on_drive(&table.drive, &QuirkPlace::default())
         .into_iter()
         .flat_map(|(quirk, certainty)| {
             quirk.kinds.iter().map(move |kind| ShownQuirk {
                 name: kind.kernel_name(),
                 certain: certainty == Certainty::Certain,
-                effect: &list.text(*kind).effect,
+                effect: &list.kind_text(*kind).effect,
                 why: &quirk.why,
-                lifted_by: &list.text(*kind).lifted_by,
+                lifted_by: &list.kind_text(*kind).lifted_by,
                 kernel: &list.kernel,
                 file: &quirk.file,
             })

@@ -165,7 +165,7 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
         note!("{note}");
     }
     let declared = drive.power.as_ref().map(|power| &power.declared);
-    for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
+    for contradiction in declared.iter().flat_map(|d| d.find_contradictions()) {
         warning!(
             "what {} declares contradicts itself: {contradiction}; its power is partly assumed \
              (`wakepath machine show`)",

@@ -281,7 +281,7 @@ fn a_cpu_that_goes_away_ends_the_experiment_and_leaves_the_journal() {
     let system = System::new(Root::at_directory(machine.path()));
     Session::open_and_recover(&system)
         .unwrap()
-        .restore()
+        .restore_all()
         .unwrap();
     assert_eq!(fs::read_to_string(disable).unwrap(), "0\n");
 }

@@ -78,7 +78,7 @@ pub(super) fn apply(
         present,
         &settings.plan_for_supply(system, present)?,
     )?;
-    let option = system.root().as_option();
+    let option = system.root().command_line_option();
     let kept = settings
         .save_file(system)
         .and_then(|()| forget_boot_trial(system));
@@ -171,7 +171,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
         BootOutcome::LeftOut(set) => bail!(
             "{set} is left out: the last boot with it ended uncleanly within ten minutes. \
              `wakepath apply --persist{}` makes settings persistent anew",
-            system.root().as_option()
+            system.root().command_line_option()
         ),
         BootOutcome::Applied(plan) => {
             for note in &plan.notes {

@@ -114,7 +114,7 @@ impl<'a> Live<'a> {
         if held.policy.as_ref().is_some_and(|now| now.index == policy) {
             return Ok(());
         }
-        held.put_back_and_release()?;
+        held.release()?;
         let planned = &self.plan.policies[policy];
         let changes = PolicyChanges::new(&self.system, planned)?;
         let (mut hold, mut daemon) = (None, None);
@@ -252,7 +252,7 @@ impl Backend for Live<'_> {
 
     fn end(&self) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.put_back_and_release()
+        held.release()
     }
 }
 
