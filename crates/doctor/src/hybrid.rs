@@ -85,7 +85,7 @@ fn find_misplaced_interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Find
     )
     .with_fix(format!(
         "put isolcpus=managed_irq,{} on the kernel command line: it keeps interrupts of drives on the other CPUs of a queue",
-        cpus::list(&small_cpus)
+        cpus::format_cpu_list(&small_cpus)
     ));
     finding.evidence = served.into_iter().map(|queue| queue.evidence).collect();
     match case.ok_or_note("interrupts-on-small-cores", simulated) {
@@ -143,7 +143,7 @@ fn find_queues_on_small_cores(
 fn read_cpu_list(root: &Root, path: &str) -> Option<Vec<usize>> {
     let text = root.read_text_if_readable(path)?;
     // The kernel's list of a queue's CPUs has a space after each comma.
-    cpus::parse(&text.replace(' ', ""))
+    cpus::parse_cpu_list(&text.replace(' ', ""))
 }
 
 /// Finds core types with different preferences or governors.

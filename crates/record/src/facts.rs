@@ -205,7 +205,7 @@ fn read_core_siblings(system: &System) -> Vec<Vec<u32>> {
             .root()
             .read_text_if_readable(&file)
             .unwrap_or_default();
-        let threads = cpus::parse(&list).unwrap_or_default().into_iter();
+        let threads = cpus::parse_cpu_list(&list).unwrap_or_default().into_iter();
         let core: Vec<u32> = threads.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         if core.len() > 1 && !cores.contains(&core) {
             cores.push(core);

@@ -3,7 +3,7 @@
 use wakepath_system::journal::{FILE, Journal, JournalOwner, recover_legible_settings};
 use wakepath_system::setting::Access;
 use wakepath_system::{Root, SystemError};
-use wakepath_units::printable::shell_word;
+use wakepath_units::printable::quote_shell_word;
 
 use crate::SettingsError;
 use crate::store::Store;
@@ -57,8 +57,8 @@ fn advice_for_damaged_journal(root: &Root, content: &[u8]) -> String {
             match key.setting.mechanism {
                 Access::Text => format!(
                     "{key} was '{old}': echo {} > {}",
-                    shell_word(old),
-                    shell_word(&path)
+                    quote_shell_word(old),
+                    quote_shell_word(&path)
                 ),
                 Access::Held => format!("{key} was '{old}'; it ended with its process"),
                 Access::NvmeFeature(_) => {

@@ -75,18 +75,18 @@ impl System {
             .read_text_if_readable("proc/sys/kernel/osrelease")
     }
 
-    /// The running kernel's version, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if the
+    /// The running kernel's version, or the nearest whose policies are known ([`KernelVersion::nearest_supported`]); 6.12 if the
     /// machine does not tell.
     pub fn nearest_kernel_version(&self) -> KernelVersion {
         let release = self.read_kernel_release().unwrap_or_default();
-        KernelVersion::nearest(&release).unwrap_or(KernelVersion::V6_12)
+        KernelVersion::nearest_supported(&release).unwrap_or(KernelVersion::V6_12)
     }
 
     /// Numbers of online CPUs.
     pub fn cpus(&self) -> Vec<usize> {
         let list = self.root().read_text_if_readable(&format!("{CPUS}/online"));
         let mut present = self.root().list_entry_numbers(CPUS, "cpu");
-        if let Some(online) = list.as_deref().and_then(cpus::parse) {
+        if let Some(online) = list.as_deref().and_then(cpus::parse_cpu_list) {
             present.retain(|cpu| online.contains(cpu));
         }
         present

@@ -34,7 +34,10 @@ pub(super) fn read_isolation(system: &System) -> Isolation {
 /// Reads a list of CPUs from a file of the kernel, and turns it into places among online CPUs.
 fn read_online_places_of_cpu_list(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
     let text = root.read_text_if_readable(&format!("{CPUS}/{file}"));
-    let list = text.as_deref().and_then(cpus::parse).unwrap_or_default();
+    let list = text
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .unwrap_or_default();
     list.iter()
         .filter_map(|cpu| online.iter().position(|other| other == cpu))
         .collect()

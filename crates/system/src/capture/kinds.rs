@@ -179,7 +179,7 @@ fn online_cpus_of_intel_devices(system: &System) -> Vec<Vec<usize>> {
     }
     let online = system.cpus();
     let lists = devices.into_iter().filter_map(|name| {
-        let list = cpus::parse(&root.read_text_if_readable(&format!("{DEVICES}/{name}/cpus"))?)?;
+        let list = cpus::parse_cpu_list(&root.read_text_if_readable(&format!("{DEVICES}/{name}/cpus"))?)?;
         Some(
             online
                 .iter()
@@ -204,7 +204,7 @@ fn read_cpu_capacity(system: &System, cpu: usize) -> Option<u32> {
 fn read_policy_of_cpu(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = system.root().read_text_if_readable(&path);
-    let related_cpus = related.as_deref().and_then(cpus::parse);
+    let related_cpus = related.as_deref().and_then(cpus::parse_cpu_list);
     let listed = system.cpufreq_policies().into_iter();
     let own = listed.filter(|number| system.cpus_of_cpufreq_policy(*number).contains(&cpu));
     let mut numbers = related_cpus.into_iter().flatten().chain(own).chain([cpu]);
@@ -242,7 +242,7 @@ fn describe_core_kind(
     points.insert(policy.max);
     let siblings =
         root.read_text_if_readable(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
-    let list = siblings.as_deref().and_then(cpus::parse);
+    let list = siblings.as_deref().and_then(cpus::parse_cpu_list);
     let threads = list.map_or(1, |list| list.len());
     Some(CoreKind {
         cpus: alike.len(),

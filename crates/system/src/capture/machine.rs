@@ -127,13 +127,13 @@ fn as_recorded_system(
 
 /// Sets the machine's kernel version: the nearest known one, if the running kernel's policies are not known.
 fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
-    match KernelVersion::of_release(release) {
+    match KernelVersion::from_release_name(release) {
         Ok(kernel) => {
             machine.kernel = Some(kernel);
             machine.kernel_from = Some(format!("the running kernel, {release}"));
         }
         Err(error) => {
-            machine.kernel = KernelVersion::nearest(release);
+            machine.kernel = KernelVersion::nearest_supported(release);
             machine.kernel_from = machine.kernel.map(|kernel| {
                 format!("{kernel} is the nearest that is known to the running {release}")
             });
@@ -193,7 +193,7 @@ fn explain_base_clock_source(root: &Root, policies: &[RecordedPolicy]) -> Option
 
 /// Text from firmware or hypervisor, with control characters escaped.
 fn escape_control_characters(text: &str) -> String {
-    printable::one_line(text).into_owned()
+    printable::escape_for_one_line(text).into_owned()
 }
 
 /// Arm core names by online CPU, where known.
@@ -526,7 +526,10 @@ fn take_threads_per_core(system: &System, machine: &mut Machine) {
     };
     let list = format!("{CPUS}/cpu{first}/topology/thread_siblings_list");
     let told = system.root().read_text_if_readable(&list);
-    let threads = told.as_deref().and_then(cpus::parse).map_or(0, |l| l.len());
+    let threads = told
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .map_or(0, |l| l.len());
     if threads == 0 || !cluster.cpus.is_multiple_of(threads) {
         return;
     }

@@ -76,7 +76,7 @@ impl GivenStates {
             found.map_err(|e| DumpError::io_error(path, e))?;
             return Ok(states_of_first_declaring_cpu(values, path)?);
         }
-        let text = pasted::without_hosts(pasted::decode(&bytes))
+        let text = pasted::without_hosts(pasted::decode_text(&bytes))
             .map_err(|several| DumpError::io_error(path, io::Error::other(several)))?;
         match read_states(text.as_bytes(), name) {
             Ok(states) => Ok(Self {

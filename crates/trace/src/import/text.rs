@@ -66,8 +66,8 @@ pub(super) fn read_text_trace(
         if bytes.len() > LONGEST_LINE {
             return Err(explain_no_events(number).into());
         }
-        let text = pasted::line(&bytes);
-        lines.process_line(pasted::unquoted(&text).1, number, builder)?;
+        let text = pasted::decode_line(&bytes);
+        lines.process_line(pasted::quote_depth_and_text(&text).1, number, builder)?;
         if lines.events == 0 && number > LINES_WITHOUT_EVENT {
             return Err(explain_no_events(number).into());
         }

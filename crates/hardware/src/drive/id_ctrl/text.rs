@@ -12,7 +12,7 @@ pub(super) fn read_text(text: &str) -> Result<Printed, Located> {
     let mut reader = TextReader::default();
     for (number, line) in (1..).zip(text.lines()) {
         reader
-            .take_line(pasted::unquoted(line).1.trim(), number)
+            .take_line(pasted::quote_depth_and_text(line).1.trim(), number)
             .map_err(|problem| (Some(number), problem))?;
     }
     let mut printed = reader.finish_reading()?;
