@@ -245,7 +245,7 @@ pub(crate) fn run_with_progress<T: Send>(
         // A terminal that closes with its shell sends SIGHUP twice within milliseconds: only the first counts.
         if cancel_by_signal(signal) && again {
             // Settings that cannot be put back stay in the journal; `wakepath restore` says so.
-            _ = wakepath_settings::restore_before_exit();
+            _ = wakepath_settings::put_back_all_before_exit();
             remove_registered_folders();
             std::process::exit(i32::from(exit_code_after_signal()));
         }

@@ -169,7 +169,7 @@ fn read_copied_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError>
 }
 
 fn read_measured_runs(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
-    let read = wakepath_files::read_text(path, MAX_BYTES);
+    let read = wakepath_files::read_text_up_to(path, MAX_BYTES);
     let text = read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
         source,

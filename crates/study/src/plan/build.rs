@@ -35,7 +35,7 @@ const FEWEST_BLOCKS: u32 = 4;
 
 /// Reads a study file. If there is none, the error says which built-in study may have been meant.
 fn read_study_file(path: &Path) -> io::Result<String> {
-    let file = wakepath_files::open(path).map_err(|e| {
+    let file = wakepath_files::open_regular_file(path).map_err(|e| {
         if e.kind() != ErrorKind::NotFound {
             return e;
         }

@@ -56,7 +56,7 @@ impl PlannedRecording {
             Some(name) => {
                 let path = resolve_path_without_links(folder, name.get_ref())?;
                 let given =
-                    GivenStates::open(&path).map_err(|e| source.error(name, e.to_string()))?;
+                    GivenStates::read_path(&path).map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, given.states))
             }
             None => None,
@@ -88,7 +88,7 @@ impl PlannedRecording {
         Ok(Self {
             sha256: sha256.clone(),
             metadata: reader.metadata().clone(),
-            events: reader.events(),
+            events: reader.event_count(),
             path,
             states,
             tick,
@@ -131,7 +131,7 @@ impl PlannedRecording {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn hash_file(path: &Path) -> Result<String, StudyError> {
-    let mut file = wakepath_files::open(path).map_err(read_error(path))?;
+    let mut file = wakepath_files::open_regular_file(path).map_err(read_error(path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; READ_BYTES];
     loop {

@@ -285,12 +285,13 @@ impl<'a> Costs<'a> {
 
     /// Wake-up time from an idle state in ns, including cache refills.
     fn wake_up_ns(&self, state: usize) -> f64 {
-        let exit = self.states[state].true_exit_us.micros().0 as f64;
+        let exit = self.states[state].true_exit_us.micros_to_time().0 as f64;
         exit + self.cache_refill_ns(state)
     }
 
     fn cache_refill_ns(&self, state: usize) -> f64 {
-        self.states[state].cold_start_kcycles.kilocycles() as f64 / self.cycles_per_ns.max(1e-9)
+        self.states[state].cold_start_kcycles.kilocycles_to_cycles() as f64
+            / self.cycles_per_ns.max(1e-9)
     }
 
     /// How much longer the idle periods took to end than in the fitting state, in ns.

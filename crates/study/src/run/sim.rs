@@ -467,7 +467,7 @@ impl Backend for Sim<'_> {
             by_clock += trial.took;
             let lasts = self.plan.workloads[cell.workload].expected_duration();
             let workload = self.plan.workloads[cell.workload].simulated_workload();
-            let capacity = self.machine_under_policy(cell)?.drive.capacity();
+            let capacity = self.machine_under_policy(cell)?.drive.capacity_in_bytes();
             let amount = workload.and_then(|workload| Amount::requested_by(workload, capacity));
             let factor = trial.times_as_long(lasts, amount);
             let program = self.plan.policies[cell.policy].set.program();
@@ -621,7 +621,7 @@ fn list_policy_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine
 
 /// A note on the policies that replace a recorded system's own, if a study's policy leaves any open.
 fn substitute_note(plan: &Plan, machine: &Machine) -> Option<String> {
-    let system = recorded::find(&machine.name).filter(|_| {
+    let system = recorded::find_recorded_system(&machine.name).filter(|_| {
         plan.policies
             .iter()
             .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
@@ -752,7 +752,7 @@ mod tests {
             let workload = plan.workloads[0].simulated_workload().unwrap();
             let amount = Amount::requested_by(
                 workload,
-                sim.machine_under_policy(cell).unwrap().drive.capacity(),
+                sim.machine_under_policy(cell).unwrap().drive.capacity_in_bytes(),
             );
             let factor = trial.times_as_long(plan.workloads[0].expected_duration(), amount);
             let all = factor * trial.run.requests as f64;

@@ -125,8 +125,8 @@ fn plan_settings(
     set: &PolicySet,
     selection: &Targets,
 ) -> anyhow::Result<SettingsPlan> {
-    let wanted = policy::resolve(system, set, selection)?;
-    Ok(SettingsPlan::new(system, wanted)?)
+    let wanted = policy::resolve_to_settings(system, set, selection)?;
+    Ok(SettingsPlan::from_wanted(system, wanted)?)
 }
 
 /// Whether a change lasts only as long as the process that holds it.
@@ -163,14 +163,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     if args.dry_run {
         let plan = plan_settings(&system, &set, &selection)?;
-        if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
+        if let (None, Err(refused)) = (args.hold, plan.check_outlives_process()) {
             note!("without --dry-run this is refused: {refused}");
         }
         return print_plan(args, &plan, out);
     }
     if args.persist {
         let settings = match args.on {
-            Some(supply) => PersistentSettings::for_supply(&system, supply, set, selection.cpus)?,
+            Some(supply) => {
+                PersistentSettings::with_set_for_supply(&system, supply, set, selection.cpus)?
+            }
             None => PersistentSettings::for_machine(&system, set, selection.cpus),
         };
         let plan = persist::apply_and_persist(&system, &settings, args.on, args.hold, args.yes)?;
@@ -179,13 +181,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // Signals are caught before the lock is taken, so that a signal never ends the process between a write and the
     // wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
-    let mut session = Session::open(&system)?;
-    super::restore::report_recovered(session.recovered());
+    let mut session = Session::open_and_recover(&system)?;
+    super::restore::report_recovered(session.recovered_settings());
     let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
-        session.apply(&plan)?;
+        session.apply_plan(&plan)?;
         print_plan(args, &plan, out)?;
-        if journal::pending(system.root()) == Some(true) {
+        if journal::has_pending_restore(system.root()) == Some(true) {
             tell!(
                 "`wakepath restore{}` puts it back",
                 args.root.as_command_option()
@@ -193,7 +195,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    let hold = session.hold(&plan)?;
+    let hold = session.apply_while_held(&plan)?;
     print_plan(args, &plan, out)?;
     // Messages are printed before the wait, which ends with putting settings back.
     messages::print_held_messages();
@@ -206,7 +208,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .filter(|c| lasts_with_process(c))
         .count();
     let restored = hold
-        .release()?
+        .put_back_and_release()?
         .map(|(_, restored)| restored)
         .unwrap_or_default();
     let written = restored
