@@ -752,7 +752,10 @@ mod tests {
             let workload = plan.workloads[0].simulated_workload().unwrap();
             let amount = Amount::requested_by(
                 workload,
-                sim.machine_under_policy(cell).unwrap().drive.capacity_in_bytes(),
+                sim.machine_under_policy(cell)
+                    .unwrap()
+                    .drive
+                    .capacity_in_bytes(),
             );
             let factor = trial.times_as_long(plan.workloads[0].expected_duration(), amount);
             let all = factor * trial.run.requests as f64;
