@@ -174,7 +174,7 @@ fn replay_setup(governors: &str) -> anyhow::Result<Setup> {
         policies.push((governor.to_owned(), spec.idle()?));
     }
     Ok(Setup {
-        states: vec![States::declared(Vec::new(), states)],
+        states: vec![States::from_declared(Vec::new(), states)],
         package: None,
         tick: HZ,
         policies,

@@ -1,13 +1,13 @@
-//! Many comparisons at once.
+//! Correction of p-values for many comparisons at once.
 
-/// P-values corrected by the step-up method of Benjamini and Hochberg, in the given order. Among findings with a corrected
-/// value up to some level, no larger share is false on average.
+/// Corrects p-values by the step-up method of Benjamini and Hochberg, in the given order. Among
+/// findings with a corrected value up to some level, no larger share is false on average.
 ///
 /// The bound holds for independent comparisons, and for comparisons with a common baseline (`tests/all/coverage.rs`).
 ///
 /// Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", Journal of the Royal Statistical Society
 /// B 57 (1995).
-pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
+pub fn correct_by_benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
     let all = p_values.len() as f64;

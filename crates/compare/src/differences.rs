@@ -1,4 +1,4 @@
-//! Differences between results besides their policies.
+//! Differences between results besides their policies: workloads and machines.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,10 @@ use wakepath_results::{MachineInfo, RunOrigin};
 
 use crate::results::Source;
 
-/// Workloads with one name and different contents, and different machines, each in a sentence: a gain between such results
-/// need not come from a policy. Results carry the given names. Results imported from other tools are left out.
-pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
+/// Finds workloads with one name and different contents, and different machines, each in a
+/// sentence: a gain between such results need not come from a policy. Results carry the given
+/// names. Results imported from other tools are left out.
+pub fn describe_differences(sources: &[(&str, &Source)]) -> Vec<String> {
     let known: Vec<(&str, &Source)> = sources
         .iter()
         .copied()
@@ -52,8 +53,9 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
     notes
 }
 
-/// A number for each source's machine. Results imported from other tools count as measured on the first machine.
-pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
+/// Numbers the machines: the same number for each source with the same machine. Results imported
+/// from other tools count as measured on the first machine.
+pub(crate) fn number_machines(sources: &[Source]) -> Vec<usize> {
     let mut known: Vec<String> = Vec::new();
     let simulated = sources
         .iter()
@@ -75,12 +77,13 @@ pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
     kinds
 }
 
-/// Whether all results name their hosts; older versions did not.
-fn name_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
+/// Whether all results name the hosts that they were measured on; older versions did not.
+fn all_name_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
     sources.all(|source| source.document.machines.iter().all(|m| m.host.is_some()))
 }
 
-/// A source's machines in words. The kernel of a measured machine may change; name, drive and CPUs may not.
+/// Describes a result's machines in words. The kernel of a measured machine may change; name, drive
+/// and CPUs may not.
 fn describe_machines(source: &Source, simulated: bool, hosts: bool) -> String {
     let mut text = String::new();
     for machine in &source.document.machines {
@@ -101,8 +104,8 @@ fn describe_machines(source: &Source, simulated: bool, hosts: bool) -> String {
     text
 }
 
-/// How the machines differ.
-fn machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
+/// Sentence on how the machines of several results differ; `None` if they do not.
+fn describe_machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
         .all(|(_, s)| s.document.backend == RunOrigin::Sim);
@@ -152,14 +155,14 @@ fn values_differ(labels: &[String]) -> bool {
     labels.iter().any(|label| *label != labels[0])
 }
 
-/// Labels with the results that have them.
-fn with_places(labels: &[String], kinds: &[Vec<&Statement<'_>>]) -> String {
+/// Labels of machines or drives, each followed by the results that have it.
+fn join_labels_with_results(labels: &[String], kinds: &[Vec<&Statement<'_>>]) -> String {
     let pairs = labels.iter().zip(kinds);
     let places = pairs.map(|(label, kind)| format!("{label} in {}", result_names(kind)));
     places.collect::<Vec<_>>().join(", ")
 }
 
-/// A result, and what it says about a workload or a machine.
+/// What a result says about a workload or a machine, as text to compare.
 struct Statement<'a> {
     result: &'a str,
     source: &'a Source,
@@ -181,7 +184,7 @@ fn group_by_text<'s, 'a>(statements: &'s [Statement<'a>]) -> Vec<Vec<&'s Stateme
     groups
 }
 
-fn result_names(kind: &[&Statement<'_>]) -> String {
+fn join_result_names(kind: &[&Statement<'_>]) -> String {
     let names: Vec<&str> = kind.iter().map(|statement| statement.result).collect();
     names.join(", ")
 }

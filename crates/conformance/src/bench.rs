@@ -1,4 +1,4 @@
-//! Compares the speed of our governors with that of the kernel's C, compiled with -O2.
+//! Compares the speed of wakepath's governors with that of the kernel's C, compiled with -O2.
 //!
 //! Both sides do the same: walk several times over the same calls, laid out alike in memory, and
 //! time `select` plus `reflect`. Each repetition runs both sides one after the other, pinned to the
@@ -20,10 +20,10 @@ use crate::record::{CallRecord, Case};
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
-/// Time limit for one side in a repetition.
+/// Time limit for one side of the speed comparison in a repetition.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The logs to decide on.
+/// Governor call logs that the speed comparison decides on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum BenchLog {
     /// What the comparison uses: all kinds of tables and logs, hard on branch prediction.
@@ -42,8 +42,8 @@ impl BenchLog {
         }
     }
 
-    /// The cases of the log.
-    pub fn cases(self, setting: GovernorSetting, seed: u64) -> Vec<Case> {
+    /// Makes the cases that the benchmark log consists of.
+    pub fn make_cases(self, setting: GovernorSetting, seed: u64) -> Vec<Case> {
         let mut rng = generate::rng(seed, 0);
         let tick = setting.tick.period().0 as i64;
         match self {
@@ -53,23 +53,23 @@ impl BenchLog {
     }
 }
 
-/// Speed with a governor over a log.
+/// Speed of one governor over a log, ours beside the kernel's.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpeedRow {
     /// The governor, `menu@6.12`.
     pub policy: String,
     /// The log.
     pub log: &'static str,
-    /// Nanoseconds per decision of ours, median over the repetitions.
+    /// Nanoseconds per decision of wakepath's governor, median over the repetitions.
     pub ours_ns: f64,
-    /// Nanoseconds per decision of the kernel's C, median over the repetitions.
+    /// Nanoseconds per decision of the kernel's C code, median over the repetitions.
     pub kernel_ns: f64,
-    /// Ours divided by the kernel's: below 1 is faster. The median of the repetitions' ratios.
+    /// Our time divided by the kernel's: below 1 is faster. The median of the repetitions' ratios.
     pub ratio: f64,
 }
 
-/// Times all governors with `repetitions` repetitions of `passes` passes.
-pub fn run(
+/// Times all governors against the kernel's, with `repetitions` repetitions of `passes` passes.
+pub fn compare_speed(
     sources: &[KernelSource],
     tick: wakepath_units::TickRate,
     repetitions: usize,
@@ -123,8 +123,9 @@ pub fn run(
     Ok(rows)
 }
 
-/// The other side of the C program's `--bench`: nanoseconds per decision of the fastest pass.
-pub fn run_own_side(
+/// Times our side of the comparison: nanoseconds per decision of the fastest pass, as the C
+/// program's `--bench`.
+pub fn time_own_governor(
     setting: GovernorSetting,
     log: BenchLog,
     passes: u32,
@@ -147,14 +148,15 @@ pub fn run_own_side(
     Ok(best)
 }
 
-/// Which governor it is, is settled once per log, as the kernel settles it once per machine.
-fn decide_all(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 {
+/// Decides all calls of a log and sums up the decisions. Which governor it is, is settled once per
+/// log, as the kernel settles it once per machine.
+fn decide_all_calls(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 {
     struct Sum<'a> {
         calls: &'a [CallRecord],
         sum: &'a mut u32,
     }
     impl WithGovernor for Sum<'_> {
-        fn run<G: IdleGovernor>(self, governor: &mut G) {
+        fn run_with<G: IdleGovernor>(self, governor: &mut G) {
             *self.sum = sum_decisions(governor, self.calls);
         }
     }
@@ -166,7 +168,8 @@ fn decide_all(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 {
     sum
 }
 
-/// As in the C program, the decisions are used for something, lest they be left out.
+/// Sums up the decisions on all calls, lest the compiler leave them out; the C program does the
+/// same.
 #[inline(never)]
 fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[CallRecord]) -> u32 {
     calls
@@ -174,8 +177,8 @@ fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[CallRecord]) -> u32 
         .fold(0, |sum, call| sum + u32::from(run_ours(governor, call)))
 }
 
-/// A command pinned to the first CPU available to this process.
-fn pinned() -> Command {
+/// A command pinned to the first CPU that this process may use.
+fn command_pinned_to_cpu() -> Command {
     let allowed = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let cpu = allowed
         .lines()
@@ -188,8 +191,8 @@ fn pinned() -> Command {
     command
 }
 
-/// The first number that a command prints.
-fn time_of(command: &mut Command, input: &[u8]) -> Result<f64> {
+/// Runs a command and returns the first number that it prints.
+fn run_and_parse_number(command: &mut Command, input: &[u8]) -> Result<f64> {
     let output = run_command(command, input, LIMIT)?;
     let text = String::from_utf8(output)?;
     text.split_whitespace()

@@ -14,21 +14,21 @@ use crate::program::KernelProgram;
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
-/// Branch coverage for a governor.
+/// Branch coverage of a kernel governor's C file by the generated inputs.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoverageRow {
     /// The governor, `menu@6.12`.
     pub policy: String,
-    /// Branches in its file: two per condition.
+    /// Branches in the governor's C file: two per condition.
     pub branches: usize,
-    /// Branches that the inputs took.
+    /// Branches that the generated inputs took.
     pub taken: usize,
-    /// Where the others are: line and condition, one per line.
+    /// Branches that were not taken: line and condition, one per line.
     pub not_taken: String,
 }
 
-/// Runs `batches` batches through each governor and counts the branches taken.
-pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<CoverageRow>> {
+/// Runs `batches` batches of inputs through each kernel governor and counts the branches taken.
+pub fn measure_branch_coverage(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<CoverageRow>> {
     let governors: Vec<(Subject, &KernelSource)> = Subject::GOVERNORS
         .into_iter()
         .flat_map(|subject| sources.iter().map(move |source| (subject, source)))
@@ -40,7 +40,7 @@ pub fn run(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<Cove
         .collect()
 }
 
-fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<CoverageRow> {
+fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<CoverageRow> {
     let setting = GovernorSetting {
         subject,
         version: source.kernel()?,
@@ -76,9 +76,9 @@ fn count(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Re
     })
 }
 
-/// The number of branches in the governor's own file, and those never taken. Each source line
-/// reads `count:line:text` and is followed by its branches.
-fn read_gcov(text: &str) -> (usize, Vec<String>) {
+/// Reads gcov's output: the number of branches in the governor's own file, and a text for each
+/// branch never taken. Each source line reads `count:line:text` and is followed by its branches.
+fn parse_gcov_output(text: &str) -> (usize, Vec<String>) {
     let mut branches = 0;
     let mut not_taken = Vec::new();
     let mut at = String::new();

@@ -5,16 +5,17 @@
 
 use anyhow::{Result, anyhow, bail};
 
-/// A C file in which every byte is known to be code or not.
+/// A C file in which every byte is known to be code, or something else.
 #[derive(Debug)]
 pub struct CFile<'a> {
     text: &'a str,
-    /// The text with comments, literals and preprocessor lines blanked out, byte for byte as long.
+    /// Text of the file with comments, literals and preprocessor lines blanked out, byte for byte
+    /// as long.
     code: Vec<u8>,
 }
 
 impl<'a> CFile<'a> {
-    /// Reads a C file's text.
+    /// Takes the text of a C file and finds out what is code.
     pub fn new(text: &'a str) -> Self {
         Self {
             text,
@@ -22,8 +23,8 @@ impl<'a> CFile<'a> {
         }
     }
 
-    /// Finds the definition of function `name`, from return type to closing brace.
-    pub fn function(&self, name: &str) -> Result<&'a str> {
+    /// Cuts out the definition of function `name`, from return type to closing brace.
+    pub fn cut_function(&self, name: &str) -> Result<&'a str> {
         for at in self.words(name) {
             let Some(open) = self.skip_space(at + name.len()) else {
                 continue;
@@ -35,7 +36,7 @@ impl<'a> CFile<'a> {
                 continue;
             };
             match self.skip_space(close + 1) {
-                // A declaration ends in a semicolon; a definition goes on with its body.
+                // A function's declaration ends in a semicolon; a definition goes on with its body.
                 Some(brace) if self.code[brace] == b'{' => {
                     let end = self
                         .matching(brace)
@@ -48,8 +49,8 @@ impl<'a> CFile<'a> {
         bail!("no definition of function {name}")
     }
 
-    /// Finds the definition of `struct name`, up to the semicolon.
-    pub fn structure(&self, name: &str) -> Result<&'a str> {
+    /// Cuts out the definition of `struct name`, up to the semicolon.
+    pub fn cut_struct(&self, name: &str) -> Result<&'a str> {
         for at in self.words(name) {
             let before = String::from_utf8_lossy(&self.code[..at]);
             let brace = self.skip_space(at + name.len());
@@ -67,8 +68,8 @@ impl<'a> CFile<'a> {
         bail!("no definition of struct {name}")
     }
 
-    /// The file-level variable `name`, from its first keyword to its semicolon.
-    pub fn variable(&self, name: &str) -> Result<&'a str> {
+    /// Cuts out the file-level variable `name`, from its first keyword to its semicolon.
+    pub fn cut_variable(&self, name: &str) -> Result<&'a str> {
         for at in self.words(name) {
             let next = self.skip_space(at + name.len());
             let defines = next.is_some_and(|next| matches!(self.code[next], b'=' | b';'));
@@ -82,8 +83,8 @@ impl<'a> CFile<'a> {
         bail!("no definition of variable {name}")
     }
 
-    /// The `#define` of macro `name`, continuation lines included.
-    pub fn macro_definition(&self, name: &str) -> Result<&'a str> {
+    /// Cuts out the `#define` of macro `name`, continuation lines included.
+    pub fn cut_macro(&self, name: &str) -> Result<&'a str> {
         let mut start = 0;
         for line in self.text.split_inclusive('\n') {
             let rest = line
@@ -108,14 +109,15 @@ impl<'a> CFile<'a> {
         bail!("no definition of macro {name}")
     }
 
-    /// Where the whole word `name` stands in code.
-    fn words<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
+    /// Positions in code where the whole word `name` stands.
+    fn positions_of_word<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
         (0..self.code.len().saturating_sub(name.len())).filter(move |&at| {
             self.code[at..].starts_with(name.as_bytes()) && self.is_whole_word(at, name.len())
         })
     }
 
-    /// Whether no letter or digit stands beside the text of this length.
+    /// Whether the `length` bytes from `at` on are a whole word: no letter or digit stands beside
+    /// them.
     fn is_whole_word(&self, at: usize, length: usize) -> bool {
         let before = at.checked_sub(1).map(|i| self.code[i]);
         let after = self.code.get(at + length).copied();
@@ -125,8 +127,8 @@ impl<'a> CFile<'a> {
             .any(|b| is_word_char(char::from(b)))
     }
 
-    /// How many braces are open at `at`.
-    fn depth_at(&self, at: usize) -> i32 {
+    /// Number of braces that are open at position `at` of the code.
+    fn brace_depth_at(&self, at: usize) -> i32 {
         self.code[..at].iter().fold(0, |depth, b| match b {
             b'{' => depth + 1,
             b'}' => depth - 1,
@@ -134,8 +136,8 @@ impl<'a> CFile<'a> {
         })
     }
 
-    /// The first code byte that is not white space, from `at` on.
-    fn skip_space(&self, at: usize) -> Option<usize> {
+    /// Position of the first code byte from `at` on that is not white space.
+    fn next_code_byte(&self, at: usize) -> Option<usize> {
         self.code
             .get(at..)?
             .iter()
@@ -143,8 +145,8 @@ impl<'a> CFile<'a> {
             .map(|i| at + i)
     }
 
-    /// Position of the bracket that closes `open`.
-    fn matching(&self, open: usize) -> Option<usize> {
+    /// Position of the bracket that closes the one at `open`.
+    fn closing_bracket(&self, open: usize) -> Option<usize> {
         let (opening, closing) = match self.code[open] {
             b'(' => (b'(', b')'),
             _ => (b'{', b'}'),
@@ -163,7 +165,8 @@ impl<'a> CFile<'a> {
         None
     }
 
-    /// Where the definition that holds `at` starts: after whatever ends the one before.
+    /// Position where the definition that holds `at` starts: after the end of the definition
+    /// before.
     fn start_of_definition(&self, at: usize) -> usize {
         let after = self.code[..at]
             .iter()
@@ -177,7 +180,7 @@ fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Replaces all that is not code by blanks. A preprocessor line leaves a `#` at its end, so that it
+/// Replaces everything but code by blanks. A preprocessor line leaves a `#` at its end, so that it
 /// still separates definitions.
 fn blank_non_code(text: &[u8]) -> Vec<u8> {
     let mut code = text.to_vec();
@@ -207,7 +210,7 @@ fn blank_non_code(text: &[u8]) -> Vec<u8> {
     code
 }
 
-fn blank(bytes: &mut [u8]) {
+fn overwrite_with_blanks(bytes: &mut [u8]) {
     for b in bytes {
         if *b != b'\n' {
             *b = b' ';
@@ -215,21 +218,21 @@ fn blank(bytes: &mut [u8]) {
     }
 }
 
-/// The index after the next `needle`, or the end of the text.
-fn find(text: &[u8], from: usize, needle: &[u8]) -> usize {
+/// Index after the next `needle` in the text, or the end of the text.
+fn index_after(text: &[u8], from: usize, needle: &[u8]) -> usize {
     text.get(from..)
         .and_then(|rest| rest.windows(needle.len()).position(|w| w == needle))
         .map_or(text.len(), |i| from + i + needle.len())
 }
 
-fn line_end(text: &[u8], from: usize) -> usize {
+fn end_of_line(text: &[u8], from: usize) -> usize {
     text[from..]
         .iter()
         .position(|&b| b == b'\n')
         .map_or(text.len(), |i| from + i)
 }
 
-fn literal_end(text: &[u8], from: usize, quote: u8) -> usize {
+fn end_of_literal(text: &[u8], from: usize, quote: u8) -> usize {
     let mut i = from + 1;
     while i < text.len() {
         match text[i] {
@@ -242,8 +245,8 @@ fn literal_end(text: &[u8], from: usize, quote: u8) -> usize {
     text.len()
 }
 
-/// The end of a preprocessor directive, over continuation lines and comments that span lines.
-fn directive_end(text: &[u8], from: usize) -> usize {
+/// End of a preprocessor directive, over continuation lines and comments that span lines.
+fn end_of_directive(text: &[u8], from: usize) -> usize {
     let mut i = from;
     while i < text.len() {
         match (text[i], text.get(i + 1)) {

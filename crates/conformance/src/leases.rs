@@ -1,4 +1,5 @@
-//! Latency leases by wakepath's own code for the kernel beside the rule in `policies`, on the same I/Os.
+//! Compares the latency leases by wakepath's code for the kernel with the rule in `policies`, on
+//! the same I/Os.
 //!
 //! The kernel module and the daemon's eBPF program are compiled as they are, for one CPU in user space whose time stands still
 //! while they work. So what they decide is compared, and not how fast a machine is.
@@ -16,11 +17,12 @@ use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::program::{included_headers, run_command};
 
-/// How long compiling and running may take.
+/// Time limit for compiling and running a lease's C program.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Leases on a CPU by the rule in `policies`, for I/Os at given times in ns. Each lease is a range from start to end.
-pub fn by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
+/// Leases on a CPU by the rule in `policies`, for I/Os at the given times in ns. Each lease is a
+/// range from start to end.
+pub fn leases_by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
     let mut lease = Lease::new(policy, tick);
     let mut leases: Vec<Range<u64>> = Vec::new();
     for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
@@ -32,19 +34,22 @@ pub fn by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64
     leases
 }
 
-/// Adds a lease. One that begins where another ends, or earlier, goes on with it.
-fn add_lease(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
+/// Appends a lease. A lease that begins where the last one ends, or earlier, extends the last one.
+fn append_or_extend_lease(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
     match leases.last_mut().filter(|last| lease.start <= last.end) {
         Some(last) => last.end = lease.end,
         None => leases.push(lease),
     }
 }
 
-/// Leases by the code itself: the module's, or the daemon's with its user space. The patch has no code here.
+/// Leases on a CPU by the kernel code itself: the module's, or the daemon's with its user space.
+/// The patch has no code here.
 ///
 /// # Errors
-/// It cannot be compiled or run; a rule that has no code; a module whose leases begin later in a burst.
-pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
+///
+/// The code cannot be compiled or run; a rule that has no code; a module whose leases begin later
+/// in a burst.
+pub fn leases_by_kernel_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     let (source, driver, daemon) = match policy.rule {
         LeaseRule::Module => ("module/wakepath_psd.c", "psd_module_main.c", false),
         LeaseRule::Daemon => (
@@ -87,10 +92,10 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     Ok(leases)
 }
 
-/// Compiles a driver around code for the kernel.
+/// Compiles a test program around wakepath's code for the kernel; returns the program's path.
 fn compile_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf> {
     let text = fs::read_to_string(source).with_context(|| source.display().to_string())?;
-    // The driver's text includes its kernel definitions, so the headers are empty.
+    // The driver's text has the kernel's definitions, so that the headers can be empty.
     for header in included_headers(&text).chain(["kernel.h"]) {
         let path = folder.join(header);
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
@@ -111,7 +116,7 @@ fn compile_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf>
     Ok(program)
 }
 
-/// Leases as the daemon's user space sees them, from pairs with kind and time.
+/// Leases as the daemon's user space grants them, from events with kind and time in ns.
 fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
     let mut lease = HeardLease::default();
     let mut leases: Vec<Range<u64>> = Vec::new();

@@ -15,19 +15,20 @@ use crate::record::{CallRecord, Case, StateRecord, decision_text};
 use crate::source::{KernelSource, VERSIONS};
 use crate::subject::Subject;
 
-/// A governor of a kernel version.
+/// An idle governor of one kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGovernor {
     /// The governor.
     pub subject: Subject,
-    /// As in the name of Debian's source package, `6.12`.
+    /// Version as in the name of Debian's source package, `6.12`.
     pub version: &'static str,
 }
 
 impl KernelGovernor {
-    /// Takes `menu@6.12` apart.
+    /// Parses the name of a governor with version, such as `menu@6.12`.
     ///
     /// # Errors
+    ///
     /// There is no such governor or version.
     pub fn parse(name: &str) -> Result<Self> {
         let (governor, version) = name
@@ -46,12 +47,12 @@ impl KernelGovernor {
     }
 }
 
-/// Compiles the governor and has it answer every call. The result has a line for each, as
-/// `wakepath policy idle` prints them.
+/// Compiles the kernel's governor and has it answer every call of a log. The result has a line for
+/// each, as `wakepath policy idle` prints them.
 ///
 /// # Errors
 /// A file cannot be read, or the governor cannot be compiled.
-pub fn kernel_answers(
+pub fn answer_log_by_kernel(
     governor: KernelGovernor,
     source: &KernelSource,
     tick: TickRate,
@@ -75,14 +76,14 @@ fn read_case(states: &Path, calls: &Path) -> Result<Case> {
     parse_case((states, &states_name), (calls, &calls_name))
 }
 
-/// An open file, with its name for messages.
+/// Opens a file; returns also its name for messages.
 fn open_file(path: &Path) -> Result<(BufReader<File>, String)> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
     Ok((BufReader::new(file), name))
 }
 
-/// A state table and a call log from their text; each with a name for messages.
+/// Parses a state table and a call log; each text comes with a name for messages.
 pub(crate) fn parse_case(
     (states, states_name): (impl Read, &str),
     (calls, calls_name): (impl Read, &str),

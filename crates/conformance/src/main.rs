@@ -154,8 +154,8 @@ struct Common {
 }
 
 impl Common {
-    /// Prepares the threads and gets the kernel sources.
-    fn set_up(&self) -> Result<Vec<KernelSource>> {
+    /// Sets the number of threads and gets the kernel sources.
+    fn set_threads_and_get_sources(&self) -> Result<Vec<KernelSource>> {
         rayon::ThreadPoolBuilder::new()
             .num_threads(self.jobs)
             .build_global()?;
@@ -178,8 +178,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command; `false` if something differs or was missed.
-fn run(cli: &Cli) -> Result<bool> {
+/// Runs a subcommand; `false` if something differs or was missed.
+fn run_subcommand(cli: &Cli) -> Result<bool> {
     match &cli.command {
         Cmd::Run(arguments) => return compare_all(arguments),
         Cmd::Mutants(arguments) => return try_mutants(arguments),
@@ -192,7 +192,8 @@ fn run(cli: &Cli) -> Result<bool> {
     Ok(true)
 }
 
-/// Compares everything; `false` if a decision differs, or nothing was compared in some row.
+/// Compares every policy with the kernel's code; `false` if a decision differs, or nothing was
+/// compared in some row.
 fn compare_all(arguments: &RunArguments) -> Result<bool> {
     let start = Instant::now();
     let common = &arguments.common;
@@ -224,7 +225,7 @@ fn compare_all(arguments: &RunArguments) -> Result<bool> {
     Ok(differences == 0 && empty.is_empty())
 }
 
-/// Tries every mutant; `false` if one was not noticed.
+/// Compares every altered kernel program; `false` if an alteration was not noticed.
 fn try_mutants(arguments: &BatchArguments) -> Result<bool> {
     let start = Instant::now();
     let common = &arguments.common;
@@ -272,8 +273,9 @@ fn compare_speed(arguments: &BenchArguments) -> Result<()> {
     print(&rows, common.format)
 }
 
-/// Writes a generated log, without states that are switched on or off: the text format has no place for them.
-fn write_log(arguments: &WriteLogArguments) -> Result<()> {
+/// Writes a generated call log, without states that are switched on or off: the text format has no
+/// place for them.
+fn write_generated_log(arguments: &WriteLogArguments) -> Result<()> {
     let tick = tick_rate(arguments.hz)?.period().0 as i64;
     let mut rng = generate::rng(arguments.seed, 0);
     let mut case = generate::governor_case(&mut rng, tick, arguments.calls);
@@ -296,6 +298,6 @@ fn time_own_side(arguments: &BenchOursArguments) -> Result<()> {
     Ok(())
 }
 
-fn tick_rate(hz: u32) -> Result<TickRate> {
+fn tick_rate_from_hz(hz: u32) -> Result<TickRate> {
     TickRate::new(hz).with_context(|| format!("no tick rate: {hz} Hz"))
 }

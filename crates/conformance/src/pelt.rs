@@ -1,4 +1,5 @@
-//! The scheduler's signals of a CPU, utilisation and `runnable_avg`, by the kernel's own code.
+//! Computes the scheduler's signals of a CPU, utilisation and `runnable_avg`, by the kernel's own
+//! code.
 //!
 //! Kept apart from [`crate::checks`], because they are averages: ours are continuous, and the kernel's are rounded to periods.
 
@@ -14,19 +15,19 @@ use crate::cut::CFile;
 use crate::program::run_command;
 use crate::source::KernelSource;
 
-/// How long it may take.
+/// Time limit for running the kernel's PELT code.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A time during which a queue had the same tasks.
+/// A time during which a CPU's run queue had the same tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
     /// End, in ns.
     pub until: u64,
-    /// Number of tasks, with a single running one.
+    /// Number of tasks in the queue, one of them running.
     pub tasks: u32,
 }
 
-/// `util_avg` and `runnable_avg`.
+/// Signals `util_avg` and `runnable_avg` of a run queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signals {
     /// 1024: always busy.
@@ -35,20 +36,22 @@ pub struct Signals {
     pub runnable: u32,
 }
 
-/// Signals at the end of a stretch.
+/// Signals of a run queue at the end of a stretch.
 #[derive(Clone, Copy, Debug)]
 pub struct PeltSums {
-    /// Signals stored in the kernel, updated once per period of 1024 us.
+    /// Signals as the kernel stores them, updated once per period of 1024 us.
     pub updated: Signals,
-    /// Signals as if the kernel updated them now.
+    /// Signals as if the kernel updated them at the stretch's end.
     pub now: Signals,
 }
 
-/// The signals of a queue on a CPU of full capacity, by `kernel/sched/pelt.c`.
+/// Signals of a queue on a CPU of full capacity, by `kernel/sched/pelt.c`, at the end of each
+/// stretch.
 ///
 /// # Errors
+///
 /// The source has other functions; it cannot be compiled or run.
-pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
+pub fn signals_by_kernel_code(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
     let scratch = tempfile::tempdir()?;
     let program = compile_pelt(&cut_pelt(source)?, scratch.path())?;
     let mut input = String::new();
@@ -69,8 +72,8 @@ pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Pel
     Ok(answers)
 }
 
-/// The functions that keep a queue's signals, and what they need.
-fn cut_pelt(source: &KernelSource) -> Result<String> {
+/// Cuts out the kernel functions that keep a queue's signals, and the definitions that they need.
+fn cut_pelt_functions(source: &KernelSource) -> Result<String> {
     let code = source.text("kernel/sched/pelt.c")?;
     let header = source.text("kernel/sched/pelt.h")?;
     let (code, header) = (CFile::new(&code), CFile::new(&header));
@@ -107,7 +110,7 @@ fn compile_pelt(cut: &str, folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A line of four numbers: both signals as stored, and both as of now.
+/// Parses a line of four numbers: both signals as stored, and both as of now.
 fn parse_sums(line: &str) -> Result<PeltSums> {
     let numbers: Vec<u32> = line
         .split(' ')

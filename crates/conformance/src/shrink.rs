@@ -6,11 +6,11 @@ use crate::checks::{Check as _, GovernorCheck, GovernorSetting};
 use crate::program::KernelProgram;
 use crate::record::Case;
 
-/// Bounds the time spent: each try starts a process.
+/// Most attempts to shrink a case: each starts a process.
 const MAX_TRIES: usize = 1_000;
 
-/// Leaves calls and states out as long as some decision still differs.
-pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
+/// Shrinks a case: leaves calls and states out as long as some decision still differs.
+pub fn shrink_case(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
     let mut case = case.clone();
     if let Some(at) = first_difference(setting, program, &case)? {
         case.calls.truncate(at + 1);
@@ -19,7 +19,7 @@ pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) ->
     let mut chunk = case.calls.len() / 2;
     while chunk > 0 && tries < MAX_TRIES {
         let mut at = 0;
-        // The last call stays: it is the one that shows the difference.
+        // The last call stays, because it shows the difference.
         while at + chunk < case.calls.len() && tries < MAX_TRIES {
             let mut smaller = case.clone();
             smaller.calls.drain(at..at + chunk);
@@ -45,7 +45,7 @@ pub fn shrink(setting: GovernorSetting, program: &KernelProgram, case: &Case) ->
     Ok(case)
 }
 
-fn first_difference(
+fn index_of_first_difference(
     setting: GovernorSetting,
     program: &KernelProgram,
     case: &Case,

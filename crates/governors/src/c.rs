@@ -22,32 +22,33 @@ use crate::source::Source;
 const MAGIC: u32 = 0x6573_6163;
 /// `KEEP_DEFAULTS`.
 const KEEP_DEFAULTS: u32 = 2;
-/// `ASK_REFLECT`, `ASK_TOGGLE` and `ASK_START`.
+/// Request bits `ASK_REFLECT`, `ASK_TOGGLE` and `ASK_START` of a question.
 const REFLECT: u32 = 1;
 const TOGGLE: u32 = 2;
 const START: u32 = 4;
-/// `sizeof(struct question_record)`.
+/// Bytes of a question: `sizeof(struct question_record)`.
 const QUESTION: usize = 72;
-/// `sizeof(struct answer_record)`.
+/// Bytes of an answer: `sizeof(struct answer_record)`.
 const ANSWER: usize = 16;
-/// `EXIT_ENDLESS` and `EXIT_UNCONFINED`.
+/// Exit statuses `EXIT_ENDLESS` and `EXIT_UNCONFINED` of a process that serves C code.
 const ENDLESS: i32 = 86;
 const UNCONFINED: i32 = 87;
-/// The limit of processor time ends an endless loop first, unless others keep the CPUs busy.
+/// Advice for C code that does not answer: the limit of processor time ends an endless loop first,
+/// unless others keep the CPUs busy.
 const SILENCE_ADVICE: &str =
     "it has a loop without an end, or other programs leave it no processor time";
 
 /// The tick rate that C code is compiled for to see whether it compiles.
 const ANY_TICK: TickRate = TickRate::HZ_250;
 
-/// A governor's C code.
+/// A governor's C code and the processes that run it.
 #[derive(Debug)]
 pub(crate) struct CGovernor {
     source: Source,
-    /// Name of the copy kept with results.
+    /// Name of the source's copy that is kept with results.
     copy: String,
     need: Need,
-    /// Running processes, by tick rate in Hz.
+    /// Running processes of the governor, by tick rate in Hz.
     servers: Mutex<Vec<(u32, Arc<Server>)>>,
 }
 
@@ -61,7 +62,8 @@ impl CGovernor {
         }
     }
 
-    /// A free slot in a process used by this thread or by none.
+    /// Takes a free slot in a process that this thread or no thread uses; starts a process if there
+    /// is none.
     fn take_slot(&self, tick: TickRate) -> Result<Slot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
@@ -76,7 +78,7 @@ impl CGovernor {
             return Ok(slot);
         }
         let binary = compile::compile_governor(&self.source, tick, self.need)?;
-        let server = Arc::new(Server::start(&binary)?);
+        let server = Arc::new(Server::start_process(&binary)?);
         servers.push((tick.hz(), Arc::clone(&server)));
         server
             .take_slot()
@@ -108,24 +110,24 @@ impl GovernorStarter for CGovernor {
     }
 }
 
-/// A process that serves CPUs.
+/// A process that serves CPUs with a C governor.
 #[derive(Debug)]
 struct Server(Mutex<ServerSlots>);
 
-/// The slots of a process, one for each CPU.
+/// Slots of a server process, one for each CPU.
 #[derive(Debug)]
 struct ServerSlots {
     process: Process,
     free: Vec<u32>,
     count: u32,
-    /// Thread that uses the process, while a slot is taken.
+    /// Thread that uses the process; `None` while no slot is taken.
     user: Option<ThreadId>,
-    /// After a missing answer the process is asked no more.
+    /// Whether an answer was missing: the process is not asked any more.
     failed: bool,
 }
 
 impl ServerSlots {
-    fn exchange(
+    fn exchange_or_mark_failed(
         &mut self,
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
@@ -152,10 +154,10 @@ impl ServerSlots {
 }
 
 impl Server {
-    fn start(binary: &Binary) -> Result<Self, String> {
+    fn start_process(binary: &Binary) -> Result<Self, String> {
         let (mut command, _launcher) = binary.command()?;
         sandbox::limit_resources(&mut command, process::LIMITS);
-        let process = Process::start(command, None, SILENCE_ADVICE)
+        let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
         let count = binary.slots();
         Ok(Self(Mutex::new(ServerSlots {
@@ -167,11 +169,11 @@ impl Server {
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, ServerSlots> {
+    fn lock_slots(&self) -> MutexGuard<'_, ServerSlots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_slot(self: &Arc<Self>) -> Option<Slot> {
+    fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<Slot> {
         let mut slots = self.lock();
         let this_thread = thread::current().id();
         if slots.user.is_some_and(|user| user != this_thread) {
@@ -186,7 +188,7 @@ impl Server {
     }
 }
 
-/// A CPU served by a process.
+/// A CPU's place in a server process; dropping the value frees the place.
 #[derive(Debug)]
 struct Slot {
     server: Arc<Server>,
@@ -203,8 +205,8 @@ impl Drop for Slot {
     }
 }
 
-/// `struct case_record` without calls, followed by the idle states.
-fn case_record(states: &IdleStates) -> Vec<u8> {
+/// Encodes a `struct case_record` without calls, followed by the idle states.
+fn encode_case_record(states: &IdleStates) -> Vec<u8> {
     let words = [MAGIC, states.len() as u32, 0, 0, 0, 0, 0, KEEP_DEFAULTS];
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     for state in states.iter() {
@@ -216,7 +218,7 @@ fn case_record(states: &IdleStates) -> Vec<u8> {
     bytes
 }
 
-/// A compiled governor at work.
+/// A compiled governor that serves one CPU.
 #[derive(Debug)]
 struct RunningCode {
     slot: Slot,
@@ -225,8 +227,8 @@ struct RunningCode {
 }
 
 impl RunningCode {
-    /// Explains to users why the process ended.
-    fn explain_end(&self, process: &mut Process, error: String) -> String {
+    /// Explains to users why the process of a C governor ended; returns `error` if it still runs.
+    fn explain_process_end(&self, process: &mut Process, error: String) -> String {
         let question = self.asked;
         let Some(status) = process.status() else {
             return error;
@@ -237,7 +239,7 @@ impl RunningCode {
                 "it computed for more than a second of processor time without an answer to question {question}: a loop \
                  without an end"
             ),
-            (Some(UNCONFINED), _) => Need::refusal(),
+            (Some(UNCONFINED), _) => Need::refusal_text(),
             (_, Some(libc::SIGKILL)) => format!(
                 "it was ended at question {question} for asking the kernel for something: a governor may only compute"
             ),
@@ -257,7 +259,7 @@ impl RunningCode {
         }
     }
 
-    /// Sends a question, and fills in the answer if one is expected.
+    /// Sends a question to the process, and fills in the answer if one is expected.
     fn exchange(
         &self,
         question: &[u8; QUESTION],
@@ -284,8 +286,8 @@ impl QuestionWriter {
     }
 }
 
-/// `struct question_record`. `toggle` and `ask` have the bits of `c/record.h`.
-fn question_record(
+/// Encodes a `struct question_record`. `toggle` and `ask` have the bits of `c/record.h`.
+fn encode_question_record(
     slot: u32,
     last: Option<(usize, &IdleOutcome)>,
     query: &IdleQuery,

@@ -11,25 +11,27 @@ use object::{Endianness, Object as _, ObjectSection as _, SectionFlags};
 
 use crate::process;
 
-/// Base address of images: below the launcher's memory, within reach of code compiled for small addresses.
+/// Base address of a governor's image: below the launcher's memory, within reach of code compiled
+/// for small addresses.
 pub(crate) const BASE: u64 = 0x1000_0000;
-/// The most memory that an image may take, in bytes.
+/// Most memory that a governor's image may take, in bytes.
 const LARGEST: u64 = 64 << 20;
-/// `IMAGE_MAGIC`, `SEGMENT_WRITE` and `SEGMENT_EXECUTE` from `c/launcher.h`.
+/// Constants `IMAGE_MAGIC`, `SEGMENT_WRITE` and `SEGMENT_EXECUTE` from `c/launcher.h`.
 const MAGIC: u32 = 0x6761_6d69;
 const WRITE: u64 = 2;
 const EXECUTE: u64 = 1;
-/// Segments that `c/launcher.c` has room for.
+/// Most segments that `c/launcher.c` has room for.
 const MOST_SEGMENTS: usize = 8;
-/// Most CPUs served by a process.
+/// Most CPUs that one process serves.
 const MOST_SLOTS: u64 = 1024;
-/// Data that are copied at each change of CPU may be so large, in bytes. With more, each CPU has a process.
+/// Most bytes of variables that are copied at each change of CPU. With more, each CPU has a
+/// process.
 const COPIED: u64 = 64 << 10;
 
 type Elf<'a> = ElfFile64<'a, Endianness>;
 
-/// Refuses features that no kernel file has.
-pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
+/// Refuses a compiled object with features that no kernel file has, such as constructors.
+pub(crate) fn refuse_non_kernel_features(bytes: &[u8]) -> Result<(), String> {
     let object = parse(bytes)?;
     for section in object.sections() {
         let name = section.name().unwrap_or_default();
@@ -59,22 +61,22 @@ pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn has_prefix(name: &str, prefixes: &[&str]) -> bool {
+fn has_any_prefix(name: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Explains why a governor cannot be taken.
-fn refusal(what: &str) -> String {
+/// Error text for a governor with a feature that the kernel has not.
+fn refusal_text(what: &str) -> String {
     format!(
         "it has {what}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
     )
 }
 
-fn parse(bytes: &[u8]) -> Result<Elf<'_>, String> {
+fn parse_elf(bytes: &[u8]) -> Result<Elf<'_>, String> {
     Elf::parse(bytes).map_err(|e| format!("what gcc made of it: {e}"))
 }
 
-/// A part of an image's memory.
+/// A part of a governor image's memory, with address, content and access.
 #[derive(Debug)]
 struct Segment {
     address: u64,
@@ -84,12 +86,12 @@ struct Segment {
 }
 
 impl Segment {
-    fn end(&self) -> u64 {
+    fn end_address(&self) -> u64 {
         self.address + self.size
     }
 
-    /// From and to the ends of pages.
-    fn widen(&mut self, page: u64) {
+    /// Extends the segment to whole pages, at both ends.
+    fn extend_to_whole_pages(&mut self, page: u64) {
         let before = self.address % page;
         self.address -= before;
         self.size = (self.size + before).next_multiple_of(page);
@@ -98,7 +100,7 @@ impl Segment {
     }
 }
 
-/// A linked governor, as the launcher takes it.
+/// A linked governor in the form that the launcher maps.
 #[derive(Debug)]
 pub(crate) struct Image {
     file: OwnedFd,
@@ -106,8 +108,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Lays out a linked program.
-    pub(crate) fn of_program(bytes: &[u8]) -> Result<Self, String> {
+    /// Lays out a linked ELF program as an image.
+    pub(crate) fn from_elf(bytes: &[u8]) -> Result<Self, String> {
         let program = parse(bytes)?;
         let mut segments = read_segments(&program, bytes)?;
         let data: Vec<&Segment> = segments.iter().filter(|s| s.flags == WRITE).collect();
@@ -137,19 +139,19 @@ impl Image {
         Ok(Self { file, slots })
     }
 
-    /// The file read by the launcher.
+    /// File with the image, which the launcher reads.
     pub(crate) fn file(&self) -> &OwnedFd {
         &self.file
     }
 
-    /// Number of CPUs that a process serves.
-    pub(crate) fn slots(&self) -> u32 {
+    /// Number of CPUs that a process with this image serves.
+    pub(crate) fn cpus_per_process(&self) -> u32 {
         self.slots as u32
     }
 }
 
-/// Joins writable segments into one, so that a single copy saves all variables.
-fn join_writable(segments: Vec<Segment>) -> Result<Vec<Segment>, String> {
+/// Joins all writable segments into one, so that a single copy saves all variables.
+fn join_writable_segments(segments: Vec<Segment>) -> Result<Vec<Segment>, String> {
     let mut joined: Vec<Segment> = Vec::new();
     for segment in segments {
         match joined.last_mut() {
@@ -216,8 +218,8 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
     Ok(all)
 }
 
-/// Serializes `struct image_header`, the segments, and their bytes.
-fn image_bytes(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
+/// Encodes `struct image_header`, the segments, and their bytes.
+fn encode_image(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
     const HEADER: usize = 40;
     const SEGMENT: usize = 40;
     let mut bytes: Vec<u8> = [MAGIC, segments.len() as u32]

@@ -4,19 +4,19 @@ use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_units::{Nanoseconds, TickRate};
 
-/// The settings of the polling limit ([`limit`]).
+/// Settings of the polling limit ([`polling_limit`]): how long the polling idle state spins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct PollPolicy {
-    /// An explicit limit in us.
+    /// Polling limit in us that the user asks for; without one, the idle states give it.
     pub request_us: Option<u64>,
-    /// Where the limit comes from without one.
+    /// Rule that derives the polling limit from the idle states where no limit is asked for.
     pub rule: PollRule,
 }
 
-/// No polling limit is shorter (`CPUIDLE_POLL_MIN`).
+/// Shortest polling limit (`CPUIDLE_POLL_MIN`).
 const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 
-/// Polling limit of a CPU.
+/// Longest time that a CPU spins in the polling idle state before it goes to sleep.
 ///
 /// Without a latency request: the target residency of the first enabled state behind state 0 with at least 10 us.
 /// Bounded by a sixteenth of the tick period, also the limit without such a state (`cpuidle_poll_time()`,
@@ -25,8 +25,8 @@ const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 ///
 /// `request_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
 /// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.
-pub fn limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Nanoseconds {
-    // No TickRate is so fast that the limit falls below SHORTEST.
+pub fn polling_limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Nanoseconds {
+    // Even at the highest tick rate, a sixteenth of the tick period is at least SHORTEST.
     let longest = Nanoseconds(tick.period().0 / 16);
     let wanted = match request_us {
         Some(us) => Nanoseconds::from_micros(us).max(SHORTEST),
@@ -39,18 +39,20 @@ pub fn limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Na
     wanted.min(longest)
 }
 
-/// Which states the limit is taken from.
+/// Idle state whose target residency becomes the polling limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub enum PollRule {
-    /// The first that pays off after 10 us or more: see [`limit`].
+    /// The first state that pays off after 10 us or more: see [`polling_limit`].
     #[default]
     Current,
-    /// The first, however short, as Linux 4.20 to 5.10 did it; the tick period without one.
+    /// The first enabled sleeping state, however soon it pays off, as in Linux 4.20 to 5.10; the
+    /// tick period without one.
     First,
 }
 
-/// The polling limit of a CPU under a policy.
-pub fn limit_under(policy: &PollPolicy, states: &IdleStates, tick: TickRate) -> Nanoseconds {
+/// Polling limit of a CPU under a polling policy, which may ask for a fixed limit or for the older
+/// rule.
+pub fn polling_limit_under(policy: &PollPolicy, states: &IdleStates, tick: TickRate) -> Nanoseconds {
     match (policy.rule, policy.request_us) {
         (PollRule::First, None) => states
             .iter()

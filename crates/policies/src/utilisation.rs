@@ -4,25 +4,27 @@
 //! times the running share (Linux 6.12 `kernel/sched/pelt.c`). This model is continuous, without the kernel's
 //! rounding of partial periods.
 
-/// Units of time in a half-life.
+/// Half-life of a utilisation signal, in units of 1024 ns.
 const HALF_LIFE: u64 = 32 * 1024;
-/// Fraction bits in a decay factor.
+/// Fraction bits in a decay factor of utilisation.
 const FACTOR_BITS: u32 = 31;
-/// Fraction bits in a signal.
+/// Fraction bits in a utilisation signal.
 const SIGNAL_BITS: u32 = 20;
-/// After this many half-lives nothing is left of a 10-bit signal with [`SIGNAL_BITS`].
+/// Half-lives after which nothing is left of a 10-bit utilisation signal with [`SIGNAL_BITS`].
 const FORGOTTEN: u64 = 31;
 
-/// Decay over 0..1024 single units, and over 0..32 whole periods of 1024 units.
+/// Decay factors of utilisation over 0..1024 single units, and over 0..32 whole periods of 1024
+/// units.
 static UNITS: [u32; 1024] = powers(UNIT_DECAY);
 static PERIODS: [u32; 32] = powers(PERIOD_DECAY);
 
-/// `2^63` times `2^(-1 / 32768)` and `2^(-1 / 32)`: the decay over a unit, and over a period.
+/// Decay of utilisation over one unit, and over one period: `2^63` times `2^(-1 / 32768)` and
+/// `2^(-1 / 32)`.
 const UNIT_DECAY: u64 = 9_223_176_935_331_786_073;
 const PERIOD_DECAY: u64 = 9_025_734_193_507_008_925;
 
-/// Powers of a factor, starting with the zeroth.
-const fn powers<const N: usize>(factor: u64) -> [u32; N] {
+/// Table of the powers of a decay factor, starting with the zeroth.
+const fn table_of_powers<const N: usize>(factor: u64) -> [u32; N] {
     let mut powers = [0; N];
     let mut power: u64 = 1 << 63;
     let mut index = 0;
@@ -35,10 +37,10 @@ const fn powers<const N: usize>(factor: u64) -> [u32; N] {
     powers
 }
 
-/// Decay factor after `units` units of time.
+/// Factor by which a utilisation signal decays in `units` units of 1024 ns.
 #[inline(always)]
-fn decay(units: u64) -> u64 {
-    // Most stretches are shorter than a period.
+fn decay_factor(units: u64) -> u64 {
+    // Shortcut: most stretches between two updates of a signal are shorter than a period.
     if let Some(factor) = UNITS.get(units as usize) {
         return u64::from(*factor);
     }
@@ -46,7 +48,7 @@ fn decay(units: u64) -> u64 {
 }
 
 #[inline(never)]
-fn long_decay(units: u64) -> u64 {
+fn decay_factor_over_periods(units: u64) -> u64 {
     let half_lives = units / HALF_LIFE;
     if half_lives >= FORGOTTEN {
         return 0;
@@ -57,20 +59,20 @@ fn long_decay(units: u64) -> u64 {
     ((whole * part) >> FACTOR_BITS) >> half_lives
 }
 
-/// A utilisation signal, on the scheduler's scale of 1024.
+/// A utilisation signal of a CPU or task, from 0 to the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utilisation {
-    /// The signal times `2^SIGNAL_BITS`.
+    /// Utilisation times `2^SIGNAL_BITS`.
     value: u64,
-    /// Unit of time of the last update.
+    /// Time of the signal's last update, in units of 1024 ns.
     known: u64,
 }
 
 impl Utilisation {
     /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
-    /// idle, its capacity at the current frequency when busy).
+    /// idle, its capacity at the current frequency when busy). Earlier times change nothing.
     #[inline(always)]
-    pub fn advance(&mut self, now: u64, running: u32) {
+    pub fn account_until(&mut self, now: u64, running: u32) {
         let now = now >> 10;
         if now <= self.known {
             return;
@@ -82,9 +84,9 @@ impl Utilisation {
             return;
         }
         let factor = decay(units);
-        // 30 bits of signal times 31 bits of factor fit 64.
+        // The product of 30 bits of signal and 31 bits of factor fits 64 bits.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
-        // Moving towards the target by what is forgotten keeps the signal within its bounds.
+        // Moving towards the target by the forgotten share keeps the signal within its bounds.
         self.value = if self.value >= target {
             target + keep(self.value - target)
         } else {
@@ -92,33 +94,36 @@ impl Utilisation {
         };
     }
 
-    /// Up to when it is known, in ns.
+    /// Time of the signal's last update, in ns.
     #[inline]
-    pub fn known_ns(&self) -> u64 {
+    pub fn last_update_ns(&self) -> u64 {
         self.known << 10
     }
 
-    /// The current period of 1024 units. The scheduler informs cpufreq when a new period begins.
+    /// Index of the current period of 1024 units, counted from time 0. The scheduler informs
+    /// cpufreq when a new period begins.
     #[inline]
-    pub fn period(&self) -> u64 {
+    pub fn current_period_index(&self) -> u64 {
         self.known >> 10
     }
 
-    /// Removes a migrating task's share; both signals must have the same time.
+    /// Subtracts the utilisation of a task that leaves the CPU; both signals must have the same
+    /// time.
     #[inline]
-    pub fn remove(&mut self, task: Self) {
+    pub fn remove_task(&mut self, task: Self) {
         self.value = self.value.saturating_sub(task.value);
     }
 
-    /// Adds a migrating task's share; both signals must have the same time.
+    /// Adds the utilisation of a task that comes to the CPU, up to 1024; both signals must have the
+    /// same time.
     #[inline]
-    pub fn add(&mut self, task: Self) {
+    pub fn add_task(&mut self, task: Self) {
         self.value = (self.value + task.value).min(1024 << SIGNAL_BITS);
     }
 
     /// The signal, 0 to 1024.
     #[inline]
-    pub fn get(&self) -> u32 {
+    pub fn out_of_1024(&self) -> u32 {
         (self.value >> SIGNAL_BITS) as u32
     }
 }
@@ -128,30 +133,33 @@ impl Utilisation {
 pub struct Runnable(Utilisation);
 
 impl Runnable {
-    /// Highest number of tasks counted.
+    /// Highest number of runnable tasks that the signal counts.
     const MOST: u32 = 16;
-    /// Signal of a single task, scaled so that [`Self::MOST`] tasks fit.
+    /// Signal of a single runnable task, scaled so that [`Self::MOST`] tasks fit.
     const ONE: u32 = 1024 / Self::MOST;
 
-    /// Advances to `now` ns, during which `tasks` tasks shared a CPU with `capacity`, up to 1024.
+    /// Accounts the time up to `now` ns, during which `tasks` runnable tasks shared a CPU with
+    /// `capacity`, up to 1024.
     #[inline(always)]
-    pub fn advance(&mut self, now: u64, tasks: u32, capacity: u32) {
+    pub fn account_until(&mut self, now: u64, tasks: u32, capacity: u32) {
         let tasks = tasks.min(Self::MOST) * Self::ONE;
         self.0.advance(now, tasks * capacity / 1024);
     }
 
-    /// Removes a migrating task's share; both signals must have the same time.
-    pub fn remove(&mut self, task: Self) {
+    /// Subtracts the runnable signal of a task that leaves the CPU; both signals must have the same
+    /// time.
+    pub fn remove_task(&mut self, task: Self) {
         self.0.remove(task.0);
     }
 
-    /// Adds a migrating task's share; both signals must have the same time.
-    pub fn add(&mut self, task: Self) {
+    /// Adds the runnable signal of a task that comes to the CPU; both signals must have the same
+    /// time.
+    pub fn add_task(&mut self, task: Self) {
         self.0.add(task.0);
     }
 
-    /// The signal, 1024 for each task.
-    pub fn get(&self) -> u32 {
+    /// The runnable signal: 1024 for each task that is always running or waiting.
+    pub fn tasks_times_1024(&self) -> u32 {
         ((self.0.value * u64::from(Self::MOST)) >> SIGNAL_BITS) as u32
     }
 }
@@ -161,20 +169,22 @@ impl Runnable {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuUtilisation {
     signal: Utilisation,
-    /// An idle period was seen already.
+    /// Whether an idle period has been seen; the CPU counts as idle before the first one.
     known: bool,
 }
 
 impl CpuUtilisation {
-    /// An idle period begins at `now` ns. The utilisation then, of 1024.
-    pub fn begin_idle(&mut self, now: u64) -> u16 {
+    /// Begins an idle period at `now` ns: the CPU was busy until then. Returns the utilisation, 0
+    /// to 1024.
+    pub fn begin_idle_period(&mut self, now: u64) -> u16 {
         self.signal.advance(now, if self.known { 1024 } else { 0 });
         self.known = true;
         self.signal.get() as u16
     }
 
-    /// Ends an idle period at `now` ns, and returns the utilisation then, up to 1024.
-    pub fn idle_until(&mut self, now: u64) -> u16 {
+    /// Ends an idle period at `now` ns: the CPU was idle until then. Returns the utilisation, 0 to
+    /// 1024.
+    pub fn end_idle_period(&mut self, now: u64) -> u16 {
         self.signal.advance(now, 0);
         self.signal.get() as u16
     }

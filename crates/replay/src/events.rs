@@ -1,4 +1,5 @@
-//! Events of a recording: idle periods become idle spans, and finished spans go through the governors.
+//! Handling of a recording's events: idle periods become idle spans, and finished spans go through
+//! the governors.
 
 use std::io::Write;
 
@@ -18,10 +19,10 @@ use crate::package_stage::{PackageStage, tally_span};
 use crate::setup::Setup;
 use crate::span::{CAUSE_WITHIN, MAX_IDLE_PERIOD};
 
-/// A CPU, and the destination for its governor call log.
+/// Number of a CPU, and the destination for its governor call log.
 pub(crate) type CallExport<'a> = (u32, &'a mut dyn Write);
 
-/// State of a pass that belongs to no single CPU.
+/// State of a pass over a recording that belongs to no single CPU.
 pub(crate) struct SharedState<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) groups: &'a [CpuGroup<'a>],
@@ -30,21 +31,21 @@ pub(crate) struct SharedState<'a> {
     /// Recorded idle periods.
     pub(crate) periods: u64,
     pub(crate) blocks: Blocks,
-    /// One for each block of time.
+    /// Counts of events, one entry for each block of time.
     pub(crate) counts: Vec<BlockCounts>,
     pub(crate) flags: FlagCounts,
     calls: Option<CallExport<'a>>,
-    /// Idle periods left out because of their length.
+    /// Number of idle periods left out because they are implausibly long.
     pub(crate) long_periods: u64,
-    /// Times at which a CPU's clock went back.
+    /// Number of times at which a CPU's clock went back.
     pub(crate) clock_jumps: u64,
     hotplug: HotplugRule,
     pub(crate) package: PackageStage,
-    /// Neither leases nor a package, as in most replays.
+    /// Whether the replay has neither leases nor a package, as most have.
     is_plain: bool,
 }
 
-/// Counts in a block of time that do not depend on governors.
+/// Counts of events in a block of time, which do not depend on governors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockCounts {
     pub(crate) spans: u64,
@@ -54,7 +55,7 @@ pub(crate) struct BlockCounts {
 }
 
 impl<'a> SharedState<'a> {
-    /// Empty counts for a pass over these blocks of time.
+    /// Starts a pass over a recording, with empty counts for these blocks of time.
     pub(crate) fn new(
         setup: &'a Setup,
         groups: &'a [CpuGroup<'a>],
@@ -81,15 +82,16 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// A CPU before its first event.
+    /// Makes a CPU before its first event.
     pub(crate) fn new_cpu(&self, number: u32) -> Cpu<'a> {
         let group = &self.groups[self.setup.group_of(number)];
         let exports_calls = self.calls.as_ref().is_some_and(|(cpu, _)| *cpu == number);
         Cpu::new(self.setup, group, number, self.blocks, exports_calls)
     }
 
-    /// Tells a CPU's shadow governor how its last idle period ended, and exports the call if wanted.
-    pub(crate) fn settle_shadow(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+    /// Tells a CPU's shadow governor how its last idle period ended, and exports the call if
+    /// wanted.
+    pub(crate) fn finish_shadow_call(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
         let out: Option<&mut dyn Write> = match &mut self.calls {
             Some((wanted, out)) if *wanted as usize == cpu.number => Some(&mut **out),
             _ => None,
@@ -97,7 +99,7 @@ impl<'a> SharedState<'a> {
         Ok(cpu.shadow.settle(out)?)
     }
 
-    /// Handles an event other than an idle period.
+    /// Handles one event of the recording.
     pub(crate) fn handle_event(
         &mut self,
         cpu: &mut Cpu<'_>,
@@ -133,8 +135,8 @@ impl<'a> SharedState<'a> {
         Ok(())
     }
 
-    /// Handles the completion of a block request.
-    fn complete_request(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
+    /// Handles the completion of a block request on a CPU.
+    fn handle_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
         self.end_span(cpu);
         self.drives.complete(time, cpu.number as u32, block);
         let time_block = cpu.block_cursor.block(&self.blocks, time);
@@ -148,7 +150,7 @@ impl<'a> SharedState<'a> {
     }
 
     /// Handles a CPU that goes offline or comes online.
-    fn change_online(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+    fn handle_hotplug(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
         self.end_span(cpu);
         self.settle_shadow(cpu)?;
         cpu.woken_at = None;
@@ -160,7 +162,8 @@ impl<'a> SharedState<'a> {
         Ok(())
     }
 
-    /// Handles an idle period that ended at `end`.
+    /// Handles a recorded idle period that ended at `end` ns: begins an idle span or continues the
+    /// last one.
     #[inline(always)]
     pub(crate) fn handle_idle_period(
         &mut self,
@@ -192,8 +195,8 @@ impl<'a> SharedState<'a> {
             return Ok(());
         }
         let start = end.saturating_sub(period.duration());
-        // Where interrupts are on in the idle state, as in the polling state and in halt states, they come before
-        // the exit from the state.
+        // Interrupts that are on in the idle state, as in the polling state and in halt states,
+        // come before the exit from the state.
         let cause_within = CAUSE_WITHIN + state.exit_latency;
         let got_tick = period.got_tick().or_else(|| {
             let tick_inside = is_inside(cpu.tick_phase, start..end, cause_within);
@@ -220,7 +223,7 @@ impl<'a> SharedState<'a> {
         Ok(())
     }
 
-    /// Asks the shadow governor about an idle period that ended at `end`.
+    /// Asks the shadow governor about an idle period that ended at `end` ns.
     fn ask_shadow(
         &self,
         cpu: &mut Cpu<'_>,
@@ -238,9 +241,9 @@ impl<'a> SharedState<'a> {
             .ask(place, &period, self.tick_period, cpu.spans.longest());
     }
 
-    /// Ends a CPU's open idle span, and judges what was recorded in the span.
+    /// Ends a CPU's open idle span, if any, and judges the recorded idle periods of the span.
     #[inline(never)]
-    pub(crate) fn end_span(&mut self, cpu: &mut Cpu<'_>) {
+    pub(crate) fn end_and_judge_span(&mut self, cpu: &mut Cpu<'_>) {
         let judge = &cpu.group.judge;
         let Some((span, earlier, last)) = cpu.spans.close(self.tick_period, cpu.tick_phase) else {
             return;
@@ -285,8 +288,8 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Sends a CPU's finished idle spans through all governors.
-    pub(crate) fn ask_governors(&mut self, cpu: &mut Cpu<'_>) {
+    /// Sends a CPU's finished idle spans through all governors, and drops the spans.
+    pub(crate) fn replay_finished_spans(&mut self, cpu: &mut Cpu<'_>) {
         let context = cpu.span_context(self.setup, self.tick_period);
         let spans = cpu.spans.closed();
         let mut tally = self.package.tally_mut();
@@ -307,8 +310,9 @@ impl<'a> SharedState<'a> {
         cpu.spans.clear();
     }
 
-    /// Gives a CPU a lease at `time`, if an I/O event of this kind (`counts`) gives leases.
-    fn extend_lease(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
+    /// Gives a CPU a lease at `time`, or extends it, if the PSD setting counts this kind of I/O
+    /// event (`counts`).
+    fn extend_lease_if_counted(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
         if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
             && counts(psd.grant)
         {
@@ -316,7 +320,8 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Counts that an I/O completion ended the last idle span.
+    /// Counts that an I/O completion ended a CPU's last idle span, and how long the wake-up delayed
+    /// it.
     fn count_io_wake_up(&mut self, cpu: &mut Cpu<'_>) {
         if let Some(span) = cpu.spans.last_mut() {
             span.woken_by_io = true;
@@ -329,16 +334,17 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Handles a CPU's clock that went back.
+    /// Handles a CPU's clock that went back: counts it and forgets the CPU's history.
     #[cold]
-    pub(crate) fn note_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
+    pub(crate) fn handle_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
         self.clock_jumps += 1;
         cpu.forget(self.setup);
     }
 }
 
-/// Whether an event at `at` came during an idle period, and at most `within` ns before the period's end.
+/// Whether an event at `at` came during an idle period, and at most `within` ns before the period's
+/// end.
 #[inline(always)]
-fn is_inside(at: u64, period: std::ops::Range<u64>, within: u64) -> bool {
+fn is_near_end_of_period(at: u64, period: std::ops::Range<u64>, within: u64) -> bool {
     at > period.start && period.end.saturating_sub(at) <= within
 }

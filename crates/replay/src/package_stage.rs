@@ -5,18 +5,18 @@ use crate::package::{self, Tally};
 use crate::span::{IdleSpan, Residency};
 use crate::windows::{WindowFinder, Windows};
 
-/// What a pass does about the package.
+/// What a pass over a recording does about the package.
 pub(crate) enum PackageStage {
-    /// Nothing: the package's power is not known.
+    /// The pass ignores the package, because its power is not known.
     None,
-    /// The first pass only collects times in which all CPUs are idle.
+    /// The first pass only collects windows: times in which all CPUs are idle.
     FindsWindows(WindowFinder),
-    /// The second pass adds up the package's sleep in these times under each governor.
+    /// The second pass adds up the package's sleep in these windows under each governor.
     Tallies(Box<Tally>),
 }
 
 impl PackageStage {
-    /// The sums, in the second pass.
+    /// Sums of package sleep; `None` except in the second pass.
     pub(crate) fn tally(&self) -> Option<&Tally> {
         match self {
             Self::Tallies(tally) => Some(tally),
@@ -24,7 +24,7 @@ impl PackageStage {
         }
     }
 
-    /// The sums to add to, in the second pass.
+    /// Sums of package sleep to add to; `None` except in the second pass.
     pub(crate) fn tally_mut(&mut self) -> Option<&mut Tally> {
         match self {
             Self::Tallies(tally) => Some(tally),
@@ -32,8 +32,8 @@ impl PackageStage {
         }
     }
 
-    /// The times in which all CPUs are idle, after the first pass.
-    pub(crate) fn into_windows(self) -> Windows {
+    /// Windows in which all CPUs are idle, found by the first pass; none in other passes.
+    pub(crate) fn into_found_windows(self) -> Windows {
         match self {
             Self::FindsWindows(finder) => finder.into_windows(),
             Self::None | Self::Tallies(_) => Windows::default(),
@@ -41,7 +41,8 @@ impl PackageStage {
     }
 }
 
-/// Adds up an idle span under the governor that ran and under the oracle. `near`: where windows were found last.
+/// Adds an idle span to the package's tally, under the governor that ran and under the oracle.
+/// `near`: index of the windows found last.
 #[inline(never)]
 pub(crate) fn tally_span(
     tally: &mut Tally,
@@ -62,8 +63,9 @@ pub(crate) fn tally_span(
     }
 }
 
-/// Adds up the recorded idle periods of a span in which the package may sleep.
-fn tally_recorded(
+/// Adds the recorded idle periods of a span to the package's tally, for a span in which the package
+/// may sleep.
+fn tally_recorded_periods(
     tally: &mut Tally,
     judge: &Judge,
     span: &mut IdleSpan,
@@ -80,9 +82,9 @@ fn tally_recorded(
     tally_period(tally, judge, span, (last, span.end - last.duration), slept);
 }
 
-/// Adds up a recorded idle period, given with its start. `after_deepest`: the CPU was in its deepest state before.
-/// Returns whether the CPU is in its deepest state now.
-fn tally_period(
+/// Adds a recorded idle period, given with its start, to the package's tally. `after_deepest`: the
+/// CPU was in its deepest state before. Returns whether the CPU is in its deepest state now.
+fn tally_recorded_period(
     tally: &mut Tally,
     judge: &Judge,
     span: &IdleSpan,

@@ -18,17 +18,18 @@ use crate::setup::{Setup, SetupError};
 use crate::summary;
 use crate::windows::{WindowFinder, Windows};
 
-/// A CPU whose last idle span ended so long ago will not change that span any more, in ns.
+/// Time in ns after the end of a CPU's last idle span from which the CPU will not change that span
+/// any more.
 const SETTLED_AFTER: u64 = 1_000_000_000;
 
-/// Replays a recording.
+/// Replays a recording under every governor of the setup.
 ///
 /// `calls` names a CPU and the destination for its governor call log. `progress` gets the number of events so far, and
 /// answers whether to go on.
 ///
 /// # Errors
 /// The recording cannot be read, or does not fit the states; [`ReplayError::Stopped`].
-pub fn replay(
+pub fn replay_recording(
     reader: &mut Reader,
     setup: &Setup,
     calls: Option<(u32, &mut dyn Write)>,
@@ -67,8 +68,8 @@ pub fn replay(
     pass.finish(reader.metadata())
 }
 
-/// Finds the times in which all CPUs are idle, in a pass of its own without any governor. `extent`: times of the first
-/// and the last event, in ns.
+/// Finds the windows in which all CPUs are idle, in a pass of its own without any governor.
+/// `extent`: times of the first and the last event, in ns.
 fn find_windows(
     reader: &mut Reader,
     setup: &Setup,
@@ -95,7 +96,7 @@ fn find_windows(
     Ok(pass.into_windows())
 }
 
-/// Events read so far, over all passes.
+/// Counter of events read so far, over all passes.
 struct Progress<'p> {
     events: u64,
     passes: u64,
@@ -103,8 +104,8 @@ struct Progress<'p> {
 }
 
 impl Progress<'_> {
-    /// Reports further events; fails if the caller wants no more.
-    fn advance(&mut self, events: u64) -> Result<(), ReplayError> {
+    /// Reports further events to the caller; fails if the caller wants to stop.
+    fn report_progress(&mut self, events: u64) -> Result<(), ReplayError> {
         self.events += events;
         if (self.callback)(self.events / self.passes) {
             Ok(())
@@ -114,7 +115,7 @@ impl Progress<'_> {
     }
 }
 
-/// A pass over a recording.
+/// A pass over a recording: its CPUs and what they share.
 struct Pass<'a> {
     cpus: Vec<Option<Box<Cpu<'a>>>>,
     shared: SharedState<'a>,
@@ -157,8 +158,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Reads the recording to its end.
-    fn read_all(
+    /// Reads the recording to its end and handles every event.
+    fn handle_all_events(
         &mut self,
         reader: &mut Reader,
         progress: &mut Progress<'_>,
@@ -175,16 +176,16 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// The times in which all CPUs are idle, after a pass that collected them.
-    fn into_windows(mut self) -> Windows {
+    /// Windows in which all CPUs are idle, after a pass that collected them.
+    fn into_found_windows(mut self) -> Windows {
         for cpu in self.cpus.iter_mut().flatten() {
             self.shared.end_span(cpu);
         }
         self.shared.package.into_windows()
     }
 
-    /// Adds up the windows that all CPUs have gone through, if they are many.
-    fn settle_windows(&mut self) {
+    /// Adds up the package windows that all CPUs have gone through, if many wait.
+    fn add_up_finished_windows(&mut self) {
         let shared = &mut self.shared;
         let Some(extents) = shared.package.tally().and_then(|tally| {
             let extents = &tally.windows.cpus;
@@ -218,9 +219,9 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The CPU of the next event, beside the state that belongs to no single CPU.
+    /// The CPU of an event at `time`, added if new, beside the state that belongs to no single CPU.
     #[inline(always)]
-    fn cpu_at(
+    fn cpu_of_event(
         &mut self,
         time: u64,
         number: u32,
@@ -240,7 +241,7 @@ impl<'a> Pass<'a> {
         Ok((cpu, shared))
     }
 
-    /// Adds a CPU at its first event.
+    /// Adds a CPU to the pass at its first event.
     #[cold]
     fn add_cpu(&mut self, number: u32) -> Result<(), ReplayError> {
         if number >= MAX_CPUS {
@@ -254,8 +255,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Ends all idle spans, and sums up.
-    fn finish(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
+    /// Ends all idle spans, sends them through the governors, and sums up the report.
+    fn finish_report(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
         let mut cpus = Vec::new();
         for mut cpu in self.cpus.into_iter().flatten() {
             self.shared.end_span(&mut cpu);

@@ -1,4 +1,4 @@
-//! The report of a finished replay, summed up over CPUs, groups of CPUs and blocks of time.
+//! Summary of a finished replay over CPUs, groups of CPUs and blocks of time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::idle_loop::Counts;
 use crate::package;
 use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
 
-/// Sums up a pass whose idle spans are all finished.
-pub(crate) fn summarise<'a>(
+/// Sums up a pass over a recording whose idle spans are all finished.
+pub(crate) fn summarise_pass<'a>(
     pass: &SharedState<'a>,
     cpus: &[Box<Cpu<'a>>],
     metadata: &Metadata,
@@ -49,7 +49,7 @@ pub(crate) fn summarise<'a>(
     })
 }
 
-/// Adds to the recording's warnings what the replay found.
+/// Adds warnings about what the replay found to the recording's warnings.
 fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
     if pass.periods == 0 {
         metadata.warn("no-idle-periods", || {
@@ -97,29 +97,29 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
     }
 }
 
-/// A finished pass and its CPUs.
+/// A finished pass over a recording, and its CPUs.
 struct Summary<'s, 'a> {
     pass: &'s SharedState<'a>,
     cpus: &'s [Box<Cpu<'a>>],
 }
 
-/// Selects a CPU's sums for the governor in question.
+/// Function that selects a CPU's sums for the governor in question.
 type SelectTotals<'f> = dyn for<'b> Fn(&'b Cpu<'_>) -> &'b TotalsByBlock + 'f;
 
 impl Summary<'_, '_> {
-    /// The sum of a count over all blocks of time.
-    fn count(&self, count: fn(&BlockCounts) -> u64) -> u64 {
+    /// Adds up a count over all blocks of time.
+    fn sum_over_blocks(&self, count: fn(&BlockCounts) -> u64) -> u64 {
         self.pass.counts.iter().map(count).sum()
     }
 
-    /// The sum of a count over all CPUs, under a policy of the setup.
-    fn policy_count(&self, policy: usize, count: fn(&Counts) -> u64) -> u64 {
+    /// Adds up a count over all CPUs, under a policy of the setup.
+    fn sum_over_cpus(&self, policy: usize, count: fn(&Counts) -> u64) -> u64 {
         let counts = self.cpus.iter().map(|cpu| &cpu.loops[policy].counts);
         counts.map(count).sum()
     }
 
     /// What was recorded.
-    fn recorded_policy(&self, metadata: &Metadata) -> PolicyReport {
+    fn report_recorded_choices(&self, metadata: &Metadata) -> PolicyReport {
         let tick_known = metadata.recorded.tick != DataQuality::Missing;
         let flags = &self.pass.flags;
         let tick_stops = flags.count_where(|period| period.stop_tick() == Some(true));
@@ -133,8 +133,8 @@ impl Summary<'_, '_> {
         }
     }
 
-    /// What came of a policy of the setup.
-    fn policy(&self, policy: usize) -> PolicyReport {
+    /// Reports on a policy of the setup over the whole recording.
+    fn report_setup_policy(&self, policy: usize) -> PolicyReport {
         let sums = self.policy_report(package::FIRST + policy, &|cpu| {
             &cpu.loops[policy].counts.totals
         });
@@ -147,8 +147,8 @@ impl Summary<'_, '_> {
         }
     }
 
-    /// A report with states and package only. `governor`: index in the package's tally.
-    fn policy_report(&self, governor: usize, totals: &SelectTotals<'_>) -> PolicyReport {
+    /// Makes a report with idle states and package only. `governor`: index in the package's tally.
+    fn report_states_and_package(&self, governor: usize, totals: &SelectTotals<'_>) -> PolicyReport {
         let whole = 0..self.pass.blocks.count();
         let tally = self.pass.package.tally();
         PolicyReport {
@@ -161,8 +161,9 @@ impl Summary<'_, '_> {
         }
     }
 
-    /// How often the governor that ran answers as recorded, with its name.
-    fn agreement(&self) -> Option<(String, Agreement)> {
+    /// Agreement of the governor that ran with the recording, over all CPUs, with the governor's
+    /// name.
+    fn total_agreement(&self) -> Option<(String, Agreement)> {
         let recorded = self.pass.setup.recorded_governor.as_ref()?;
         let mut all = Agreement::default();
         for agreement in self.cpus.iter().flat_map(|cpu| &cpu.shadow.agreements) {
@@ -172,7 +173,7 @@ impl Summary<'_, '_> {
     }
 
     /// Idle periods that make the result approximate, by reason.
-    fn approximations(&self) -> BTreeMap<&'static str, u64> {
+    fn count_approximate_periods(&self) -> BTreeMap<&'static str, u64> {
         let flags = &self.pass.flags;
         let counts = [
             (
@@ -191,8 +192,8 @@ impl Summary<'_, '_> {
         counts.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// One block of time.
-    fn block(&self, block: usize) -> BlockReport {
+    /// Reports on one block of time.
+    fn report_block(&self, block: usize) -> BlockReport {
         let counts = self.pass.counts[block];
         let setup = self.pass.setup;
         let recorded = self.block_policy(block, package::RECORDED, &|cpu| &cpu.recorded);
@@ -218,8 +219,8 @@ impl Summary<'_, '_> {
         }
     }
 
-    /// One governor in one block of time. `governor`: index in the package's tally.
-    fn block_policy(
+    /// Reports on one governor in one block of time. `governor`: index in the package's tally.
+    fn report_governor_in_block(
         &self,
         block: usize,
         governor: usize,
@@ -234,8 +235,9 @@ impl Summary<'_, '_> {
         }
     }
 
-    /// Sums over CPUs and blocks, by group of CPUs and by state; empty for a group without CPUs in the recording.
-    fn states_by_group(
+    /// Reports on idle states over CPUs and blocks of time, by group of CPUs; empty for a group
+    /// without CPUs in the recording.
+    fn report_states_by_group(
         &self,
         totals: &SelectTotals<'_>,
         blocks: &Range<usize>,
@@ -246,8 +248,8 @@ impl Summary<'_, '_> {
             .collect()
     }
 
-    /// Sums over a group's CPUs and over blocks, by state.
-    fn group_states(
+    /// Reports on idle states over a group's CPUs and over blocks of time.
+    fn report_group_states(
         &self,
         group: &CpuGroup<'_>,
         totals: &SelectTotals<'_>,
@@ -269,7 +271,7 @@ impl Summary<'_, '_> {
     }
 }
 
-/// Sums over groups of CPUs, by the states' names.
+/// Merges the reports of all groups of CPUs by the states' names.
 fn merge_groups(groups: Vec<Vec<StateReport>>) -> Vec<StateReport> {
     let mut merged: Vec<StateReport> = Vec::new();
     for state in groups.into_iter().flatten() {

@@ -5,30 +5,31 @@
 
 use std::ops::Range;
 
-/// Most windows kept; beyond, the shortest windows count as busy.
+/// Most windows that are kept; if there are more, the shortest count as busy.
 const MAX_WINDOWS: usize = 1 << 20;
 
-/// A time in which every CPU is idle, in ns.
+/// A window, a time in which every CPU is idle, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: u64,
-    /// When the first CPU leaves the idle loop.
+    /// End of the window: the first CPU leaves the idle loop.
     pub(crate) end: u64,
-    /// Time that the package can sleep in all earlier windows, in ns.
+    /// Time that the package can sleep in all earlier windows together, in ns.
     sleep_before: u64,
 }
 
-/// All windows of a recording, in order.
+/// All windows of a recording, in order of time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
     list: Vec<Window>,
     /// Time that the package takes to fall asleep, in ns.
     delay: u64,
-    /// From the start of the first idle span to the end of the last, in ns.
+    /// Time from the start of the first idle span to the end of the last, in ns.
     pub(crate) span: Range<u64>,
-    /// Windows up to this length count as busy, in ns: 0, unless there are too many windows.
+    /// Length in ns up to which windows were left out as busy: 0, unless there are too many
+    /// windows.
     pub(crate) left_out: u64,
-    /// First and last idle time of each CPU, by CPU number.
+    /// First and last idle time of each CPU, by CPU number; `None` for a CPU that is never idle.
     pub(crate) cpus: Vec<Option<Extent>>,
 }
 
@@ -44,9 +45,9 @@ pub(crate) struct Extent {
 /// A CPU counts as asleep before its first idle span and after its last, and so does a CPU without idle spans.
 #[derive(Debug)]
 pub(crate) struct WindowFinder {
-    /// Times in which some CPU is busy, as start and end: disjoint, in order.
+    /// Times in which some CPU is busy, as start and end in ns: disjoint, in order.
     busy: Vec<(u64, u64)>,
-    /// Windows up to this length are not kept, in ns.
+    /// Length in ns up to which windows are not kept.
     join: u64,
     hysteresis: u64,
     delay: u64,
@@ -55,7 +56,8 @@ pub(crate) struct WindowFinder {
 }
 
 impl WindowFinder {
-    /// `hysteresis`: the package does not notice shorter idle times; `delay`: time to fall asleep. Both in ns.
+    /// Starts without windows. `hysteresis`: the package does not notice shorter idle times;
+    /// `delay`: time to fall asleep. Both in ns.
     pub(crate) fn new(hysteresis: u64, delay: u64) -> Self {
         Self {
             busy: Vec::new(),
@@ -67,15 +69,15 @@ impl WindowFinder {
         }
     }
 
-    /// Adds an idle span of a CPU. Spans of one CPU come in order.
-    pub(crate) fn add_span(&mut self, cpu: usize, start: u64, end: u64) {
+    /// Takes in an idle span of a CPU, from `start` to `end` ns. Spans of one CPU come in order.
+    pub(crate) fn add_idle_span(&mut self, cpu: usize, start: u64, end: u64) {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, None);
         }
         match &mut self.cpus[cpu] {
             Some(extent) => {
                 let since = std::mem::replace(&mut extent.last, end);
-                // Only a clock that went back gives another order.
+                // Spans of one CPU come out of order only if its clock went back.
                 if since <= start {
                     self.add_busy(since, start);
                 }
@@ -89,7 +91,7 @@ impl WindowFinder {
         }
     }
 
-    fn add_busy(&mut self, start: u64, end: u64) {
+    fn add_busy_time(&mut self, start: u64, end: u64) {
         let join = self.join;
         if self
             .busy
@@ -116,9 +118,9 @@ impl WindowFinder {
         }
     }
 
-    /// Leaves the shortest windows out.
+    /// Joins busy times until few enough are left: the shortest windows between them are lost.
     #[cold]
-    fn join_more(&mut self) {
+    fn join_busy_times_if_many(&mut self) {
         while self.busy.len() > self.most / 2 {
             self.join = (self.join * 2).max(1000);
             let join = self.join;
@@ -132,8 +134,8 @@ impl WindowFinder {
         }
     }
 
-    /// The windows between busy times.
-    pub(crate) fn into_windows(self) -> Windows {
+    /// Makes the windows between the busy times.
+    pub(crate) fn into_windows_between(self) -> Windows {
         let extents = self.cpus.iter().flatten();
         let start = extents.clone().map(|e| e.first).min().unwrap_or(0);
         let end = extents.map(|e| e.last).max().unwrap_or(0);
@@ -172,8 +174,8 @@ fn are_apart(end: u64, start: u64, join: u64) -> bool {
 }
 
 impl Windows {
-    /// How much of the span is in these times, in ns.
-    pub(crate) fn span_in(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
+    /// Part of the recording's idle extent that lies in these times, in ns.
+    pub(crate) fn extent_within(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
         let lengths = times.map(|time| {
             let from = time.start.max(self.span.start);
             time.end.min(self.span.end).saturating_sub(from)
@@ -189,17 +191,17 @@ impl Windows {
         self.list.get(index)
     }
 
-    /// The windows inside an idle span; windows around a CPU's first and last idle span may reach beyond the span.
-    /// `near`: index of a window nearby, for speed.
+    /// Indices of the windows inside an idle span; windows around a CPU's first and last idle span
+    /// may reach beyond the span. `near`: index of a window nearby, for speed.
     #[inline(always)]
-    pub(crate) fn within(&self, near: usize, start: u64, end: u64) -> Range<usize> {
+    pub(crate) fn windows_in_span(&self, near: usize, start: u64, end: u64) -> Range<usize> {
         let first = self.seek(near, |w| w.end <= start);
         first..self.seek(first, |w| w.start < end)
     }
 
-    /// The first window for which `is_before` does not hold; quickest just behind `near`.
+    /// Index of the first window for which `is_before` does not hold; quickest just behind `near`.
     #[inline(always)]
-    fn seek(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
+    fn seek_first_not_before(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
         if near > 0 && !self.list.get(near - 1).is_some_and(&is_before) {
             return self.list.partition_point(&is_before);
         }
@@ -214,7 +216,7 @@ impl Windows {
     }
 
     /// Time that the package can sleep in these windows, in ns.
-    pub(crate) fn sleep_in(&self, windows: &Range<usize>) -> u64 {
+    pub(crate) fn possible_sleep_in(&self, windows: &Range<usize>) -> u64 {
         let Some(last) = windows.clone().last().and_then(|last| self.get(last)) else {
             return 0;
         };
@@ -223,10 +225,10 @@ impl Windows {
         last.sleep_before - before + in_last
     }
 
-    /// Index of the first window in `range` that ends after `time`, or the end of `range`.
+    /// Index of the first window in `range` that ends after `time` ns, or the end of `range`.
     #[inline]
-    pub(crate) fn first_after(&self, time: u64, range: &Range<usize>) -> usize {
-        // The most common cases: an empty range, or a first window that ends later.
+    pub(crate) fn first_window_ending_after(&self, time: u64, range: &Range<usize>) -> usize {
+        // Shortcut for the most common cases: an empty range, or a first window that ends later.
         if range.is_empty() || self.get(range.start).is_none_or(|w| w.end > time) {
             return range.start;
         }

@@ -1,4 +1,4 @@
-//! Compares all policies with their baselines.
+//! Compares all policies in results with their baselines.
 
 use rayon::prelude::*;
 use wakepath_results::{Mean, Metric, RunOrigin};
@@ -17,13 +17,14 @@ use crate::power_scope::{PowerCounts, has_scope, mixed_scopes};
 use crate::shortfalls::shortfalls;
 use crate::verdict::Verdict;
 
-/// Compares all policies of all sources with a baseline. Each machine has its own baseline, unless the options name one.
-/// Runs are paired where they were made in pairs: within a simulation by seed, within a measurement by block. Policies
-/// of different sources are never paired. With several sources a policy is called by its source and its own name.
+/// Compares all policies of all results with a baseline. Each machine has its own baseline, unless
+/// the options name one. Runs are paired where they were made in pairs: within a simulation by
+/// seed, within a measurement by block. Policies of different sources are never paired. With
+/// several sources a policy is called by its source and its own name.
 ///
 /// # Errors
 /// Nothing to compare, unknown names, a metric in several units.
-pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Comparison, CompareError> {
+pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<Comparison, CompareError> {
     let first = sources.first().ok_or(CompareError::Nothing)?;
     let mut metrics = options.metrics(sources)?;
     options.check_names(sources)?;
@@ -32,7 +33,7 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
         return Err(CompareError::Nothing);
     }
     let baselines = find_baselines(sources, options.baseline.as_deref(), &table.policies)?;
-    let power_counts = PowerCounts::new(sources);
+    let power_counts = PowerCounts::from_sources(sources);
     let level = options.level.unwrap_or(first.document.level);
     let margin = first.document.margin_percent;
     let mut rows = comparison_rows(&table, &metrics, &baselines, &power_counts, level);
@@ -65,8 +66,8 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
     })
 }
 
-/// A row for each series, without verdicts.
-fn comparison_rows(
+/// Makes a row for each series, with its gain but without a verdict.
+fn make_rows(
     table: &SeriesTable,
     metrics: &[Metric],
     baselines: &[usize],
@@ -90,7 +91,7 @@ fn comparison_rows(
         .collect()
 }
 
-/// Finds the reference for a series.
+/// Finds what a series is compared with: its baseline's runs, or the reason why not.
 fn find_reference<'a>(
     table: &'a SeriesTable,
     key: SeriesKey,
@@ -118,8 +119,8 @@ fn find_reference<'a>(
     }
 }
 
-/// Adds verdicts to the rows, metric by metric.
-fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64) -> Vec<Family> {
+/// Adds verdicts to the rows, with p-values corrected metric by metric.
+fn add_verdicts(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64) -> Vec<Family> {
     let families = metrics.iter().map(|metric| Family {
         metric: metric.name.to_string(),
         comparisons: judge_rows(
@@ -131,8 +132,9 @@ fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64)
     families.collect()
 }
 
-/// Corrects a family's p-values, adds the verdicts, and counts the comparisons.
-fn judge_rows<'a>(
+/// Corrects the p-values of one metric's rows together, adds the verdicts, and counts the
+/// comparisons.
+fn add_verdicts_in_family<'a>(
     rows: impl Iterator<Item = &'a mut Row>,
     better: wakepath_results::Better,
     (level, margin): (f64, f64),
@@ -152,15 +154,16 @@ fn judge_rows<'a>(
     compared.len()
 }
 
-/// Policy indices: each baseline first, followed by its policies, otherwise as in the studies.
-fn policy_order(baselines: &[usize]) -> Vec<usize> {
+/// Order of the policies by index: each baseline first, followed by the policies compared with it,
+/// otherwise as in the studies.
+fn order_by_baseline(baselines: &[usize]) -> Vec<usize> {
     let first_use = |baseline: usize| baselines.iter().position(|b| *b == baseline);
     let mut order: Vec<usize> = (0..baselines.len()).collect();
     order.sort_by_key(|p| (first_use(baselines[*p]), baselines[*p] != *p, *p));
     order
 }
 
-/// Sorts rows by metric, load and policy.
+/// Sorts the comparison's rows by metric, load and policy.
 fn sort_rows(rows: &mut [Row], metrics: &[Metric], table: &SeriesTable, policies: &[String]) {
     rows.sort_by_cached_key(|row| {
         (
@@ -181,8 +184,8 @@ fn models_assumed_power(source: &Source) -> bool {
         })
 }
 
-/// Summaries, without power that counts different things on different machines.
-fn comparable_summaries(
+/// Summaries over workloads, except for power that counts different things on different machines.
+fn summaries_without_mixed_power(
     sources: &[Source],
     metrics: &[Metric],
     policies: &[String],
@@ -199,8 +202,8 @@ fn comparable_summaries(
     summaries
 }
 
-/// The geometric mean over workloads of each policy's gain in each metric.
-fn metric_summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
+/// Gain of each policy in each metric as the geometric mean over workloads.
+fn summarise_over_workloads(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
     let mut summaries = Vec::new();
     for metric in metrics {
         let metric_rows: Vec<&Row> = rows.iter().filter(|r| r.metric == metric.name).collect();
@@ -208,7 +211,7 @@ fn metric_summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Ve
             let policy_rows = metric_rows.iter().filter(|r| r.policy == *policy);
             let ratios: Vec<f64> = policy_rows
                 .filter_map(|r| r.gain.map(|g| g.means[1] / g.means[0]))
-                // 0 under both policies is no ratio.
+                // A ratio of 0 to 0 is left out.
                 .filter(|ratio| ratio.is_finite())
                 .collect();
             if ratios.len() < 2 {
@@ -226,8 +229,8 @@ fn metric_summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Ve
     summaries
 }
 
-/// The sources' own notes, their differences, and runs that fell short.
-fn comparison_notes(sources: &[Source]) -> Vec<String> {
+/// Collects the sources' own notes, their differences, and notes on runs that fell short.
+fn collect_notes(sources: &[Source]) -> Vec<String> {
     let mut notes = Vec::new();
     for source in sources {
         if !source.document.complete {

@@ -1,4 +1,4 @@
-//! Comparing result directories: a row for every metric, workload and policy.
+//! Comparison of result directories: a row for every metric, workload and policy.
 
 mod baselines;
 mod choice;

@@ -1,4 +1,4 @@
-//! The requests of amd-pstate, over random CPUs and governors.
+//! Check of amd-pstate's requests, over random CPUs and governors.
 
 use anyhow::Result;
 use rand::RngExt as _;
@@ -11,16 +11,16 @@ use wakepath_units::Kilohertz;
 
 use super::check::{Check, GovernorSetting, double_words};
 
-/// The first kernel whose driver has more than passive mode.
+/// First kernel whose amd-pstate driver has more than passive mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);
 const CASE_MAGIC: u32 = 0x6573_6163;
-/// Answer by a driver that fails to load.
+/// Answer of the amd-pstate check for a driver that fails to load.
 const NOT_LOADED: u64 = u64::MAX;
 
-/// The check of the driver; it depends on no tick.
+/// Check of the amd-pstate driver; independent of the tick.
 pub struct AmdPstateCheck(pub GovernorSetting);
 
-/// A CPU and how its driver is set.
+/// Test case of amd-pstate: a CPU and how its driver is set.
 #[derive(Clone, Debug)]
 pub struct AmdCase {
     scale: PerfScale,
@@ -29,24 +29,24 @@ pub struct AmdCase {
     epp: u8,
     boost: bool,
     boost_supported: bool,
-    /// The limits of the policy in kHz.
+    /// Lowest and highest frequency that the policy allows, in kHz.
     limits: (u32, u32),
     requests: Vec<AmdRequest>,
 }
 
-/// What a governor asks for.
+/// What a governor asks amd-pstate for.
 #[derive(Clone, Copy, Debug)]
 struct AmdRequest {
     least: u64,
     target: u64,
     capacity: u64,
-    /// In kHz; 0: the utilisation counts.
+    /// Frequency asked for, in kHz; 0: the utilisation counts.
     frequency: u32,
     dynamic: bool,
 }
 
 impl AmdCase {
-    fn driver(&self, kernel: KernelVersion) -> Driver {
+    fn make_driver(&self, kernel: KernelVersion) -> Driver {
         let settings = AmdPstateSettings {
             mode: self.mode,
             governor: match (self.mode, self.performance) {
@@ -62,7 +62,7 @@ impl AmdCase {
     }
 }
 
-/// A processor's performance levels and frequencies.
+/// A processor's random performance levels and frequencies.
 fn random_scale(rng: &mut Pcg64Mcg) -> PerfScale {
     let mut levels: [u8; 4] = rng.random();
     levels.sort_unstable();
@@ -127,7 +127,7 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
     case
 }
 
-/// What a governor asks for on a CPU whose highest frequency is `top` kHz.
+/// A random request by a governor on a CPU whose highest frequency is `top` kHz.
 fn random_request(rng: &mut Pcg64Mcg, top: u32) -> AmdRequest {
     let capacity = [1024, rng.random_range(1..=1024)][rng.random_range(0..2)];
     AmdRequest {
@@ -146,7 +146,7 @@ impl Check for AmdPstateCheck {
     type Input = AmdCase;
     type Answer = u64;
 
-    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<AmdCase> {
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<AmdCase> {
         let mut cases = Vec::new();
         let mut requests = 0;
         while requests < amount {
@@ -157,7 +157,7 @@ impl Check for AmdPstateCheck {
         cases
     }
 
-    fn encode(&self, input: &AmdCase, out: &mut Vec<u8>) {
+    fn append_input(&self, input: &AmdCase, out: &mut Vec<u8>) {
         let scale = input.scale;
         for word in [
             CASE_MAGIC,
@@ -196,11 +196,11 @@ impl Check for AmdPstateCheck {
         }
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<u64> {
+    fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
         double_words(output)
     }
 
-    fn ours(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
+    fn append_our_answers(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
         let mut driver = input.driver(self.0.version);
         if !driver.loads() {
             out.extend(std::iter::repeat_n(NOT_LOADED, input.requests.len() + 1));
@@ -229,7 +229,7 @@ impl Check for AmdPstateCheck {
         Ok(())
     }
 
-    fn explain(&self, input: &AmdCase, at: usize, kernel: &u64, ours: &u64) -> String {
+    fn describe_difference(&self, input: &AmdCase, at: usize, kernel: &u64, ours: &u64) -> String {
         format!(
             "amd-pstate, answer {at} (0: the frequencies at the start, then the requests):\n{input:#?}\n  \
              kernel: {kernel:#x}  ours: {ours:#x}"

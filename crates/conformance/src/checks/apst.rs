@@ -1,4 +1,4 @@
-//! The APST table, over every drive of the library and over random ones.
+//! Check of the APST table, over every drive of the library and over random ones.
 
 use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
@@ -9,18 +9,19 @@ use super::check::Check;
 use crate::generate;
 use crate::record::{ApstCommand, DriveCase, DriveState};
 
-/// How many random rules every drive of the library is planned with, besides the kernel's defaults.
+/// Number of random rules that every drive of the library is planned with, besides the kernel's
+/// defaults.
 const RULES_PER_DRIVE: usize = 20;
 
-/// The check of the APST table; it depends on no tick and is the same in both kernels.
+/// Check of the APST table; independent of the tick, and the same in all kernels.
 pub struct ApstCheck;
 
 impl Check for ApstCheck {
     type Input = DriveCase;
     type Answer = Option<ApstCommand>;
 
-    /// The first batch is the library; every other one is random.
-    fn generate(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<DriveCase> {
+    /// Generates drives: batch 0 is the library; all other batches are random.
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<DriveCase> {
         if batch == 0 {
             library(rng)
         } else {
@@ -28,18 +29,18 @@ impl Check for ApstCheck {
         }
     }
 
-    fn encode(&self, input: &DriveCase, out: &mut Vec<u8>) {
+    fn append_input(&self, input: &DriveCase, out: &mut Vec<u8>) {
         input.encode(out);
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<Option<ApstCommand>> {
+    fn decode_answers(&self, output: &[u8]) -> Vec<Option<ApstCommand>> {
         output
             .chunks_exact(ApstCommand::SIZE)
             .map(ApstCommand::decode)
             .collect()
     }
 
-    fn ours(&self, input: &DriveCase, out: &mut Vec<Option<ApstCommand>>) -> Result<()> {
+    fn append_our_answers(&self, input: &DriveCase, out: &mut Vec<Option<ApstCommand>>) -> Result<()> {
         let states: Vec<PowerState> = input
             .states
             .iter()
@@ -74,7 +75,7 @@ impl Check for ApstCheck {
         Ok(())
     }
 
-    fn explain(
+    fn describe_difference(
         &self,
         input: &DriveCase,
         _at: usize,
@@ -85,9 +86,9 @@ impl Check for ApstCheck {
     }
 }
 
-/// Every table of the drive library: with the kernel's defaults, and with random rules. A drive that
-/// is not known to support APST is planned as if it did.
-fn library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
+/// Test cases from every table of the drive library: with the kernel's defaults, and with random
+/// rules. A drive that is not known to support APST is planned as if it did.
+fn cases_from_drive_library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
     let mut cases = Vec::new();
     for table in DriveLibrary::builtin().tables() {
         let drive = &table.drive;

@@ -1,4 +1,5 @@
-//! cpufreq's boosts after I/O waits, and intel_pstate without HWP, over logs of utilisation updates.
+//! Check of cpufreq's boosts after I/O waits, and of intel_pstate without HWP, over logs of
+//! utilisation updates.
 
 use anyhow::{Result, bail};
 use rand_pcg::Pcg64Mcg;
@@ -12,14 +13,14 @@ use crate::generate;
 use crate::record::EventCase;
 use crate::subject::Subject;
 
-/// Checks an iowait boost for a tick rate.
+/// Check of an iowait boost for a tick rate.
 pub struct BoostCheck(pub GovernorSetting);
 
 impl Check for BoostCheck {
     type Input = EventCase;
     type Answer = u32;
 
-    fn generate(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<EventCase> {
+    fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<EventCase> {
         let tick = self.0.tick.period().0 as i64;
         let mut cases = Vec::new();
         let mut events = 0;
@@ -32,15 +33,15 @@ impl Check for BoostCheck {
         cases
     }
 
-    fn encode(&self, input: &EventCase, out: &mut Vec<u8>) {
+    fn append_input(&self, input: &EventCase, out: &mut Vec<u8>) {
         input.encode(out);
     }
 
-    fn decode(&self, output: &[u8]) -> Vec<u32> {
+    fn decode_answers(&self, output: &[u8]) -> Vec<u32> {
         words(output)
     }
 
-    fn ours(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
+    fn append_our_answers(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {
         let tick = self.0.tick;
         match self.0.subject {
             Subject::SchedutilBoost => {
@@ -94,7 +95,7 @@ impl Check for BoostCheck {
         Ok(())
     }
 
-    fn explain(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
+    fn describe_difference(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
         let log: Vec<String> = input.events[..=at]
             .iter()
             .map(|e| {

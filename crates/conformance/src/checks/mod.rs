@@ -22,12 +22,12 @@ pub(crate) use governor::governor_of;
 pub use governor::{GovernorCheck, HaltpollLimitCheck, policy_name, run_ours};
 pub use poll::PollLimitCheck;
 
-/// Result for a batch.
+/// Result of comparing both sides over a batch of inputs.
 #[derive(Debug, Default)]
 pub struct CheckResult {
     /// Decisions compared.
     pub decisions: u64,
-    /// Decisions in which both sides differ.
+    /// Number of decisions in which both sides differ.
     pub differences: u64,
     /// The first difference.
     pub first: Option<Difference>,
@@ -38,11 +38,11 @@ pub struct CheckResult {
 pub struct Difference {
     /// Description in words.
     pub text: String,
-    /// Table and log, for governors.
+    /// State table and call log that show the difference; only for governors.
     pub case: Option<Case>,
 }
 
-/// Generates batch number `batch` and compares both sides over it.
+/// Generates the inputs of batch number `batch` and compares both sides over them.
 pub fn compare_batch(
     setting: GovernorSetting,
     program: &KernelProgram,
@@ -66,7 +66,7 @@ pub fn compare_batch(
     }
 }
 
-fn compare<C: Check>(
+fn compare_inputs<C: Check>(
     check: &C,
     program: &KernelProgram,
     rng: &mut Pcg64Mcg,

@@ -1,4 +1,4 @@
-//! NVMe drives, and the parameters of their APST tables.
+//! Generates NVMe drives, and the parameters for their APST tables.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::numbers::{beside, spread};
 use crate::record::{DriveCase, DriveState};
 
-/// A drive that nobody built, with parameters that nobody set.
+/// Generates a random drive that nobody built, with parameters that nobody set.
 pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
     let npss = match rng.random_range(0..20) {
         0 => rng.random_range(0..=255),
@@ -40,8 +40,8 @@ pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
     drive
 }
 
-/// Sets budget, timeouts, tolerances and quirks at random.
-pub fn vary_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
+/// Sets a drive's budget, timeouts, tolerances and quirks at random.
+pub fn randomize_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
     drive.enabled = !rng.random_ratio(1, 20);
     drive.no_deepest = rng.random_ratio(1, 4);
     let sums: Vec<i64> = drive
@@ -63,7 +63,8 @@ pub fn vary_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
     drive.secondary_tolerance_us = random_parameter(rng, &sums, 1 << 33);
 }
 
-/// A parameter of the kernel: its default, 0, at one of the limits, or anything up to the largest.
+/// Random value of a kernel parameter: its default, 0, at one of the limits, or anything up to the
+/// largest.
 fn random_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<u64> {
     match rng.random_range(0..8) {
         0..=2 => None,

@@ -1,4 +1,4 @@
-//! Logs of utilisation updates.
+//! Generates logs of utilisation updates.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
@@ -6,10 +6,10 @@ use rand_pcg::Pcg64Mcg;
 use super::numbers::{MS, US, beside, spread};
 use crate::record::{EventCase, EventRecord};
 
-/// A log of utilisation updates, for the boosts.
+/// Generates a log of utilisation updates, for the boosts.
 ///
 /// With `shared`, some events come from another CPU in the same frequency domain.
-pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
+pub fn random_event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
     let levels = random_levels(rng);
     let mut story = EventStory::new(rng, tick, shared);
     let events = (0..rng.random_range(5..=200))
@@ -20,7 +20,7 @@ pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
 
 fn random_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
     let mut levels: [u8; 6] = rng.random();
-    // Real processors keep this order; the kernel does not check.
+    // Real processors keep their levels in this order; the kernel does not check.
     if !rng.random_ratio(1, 10) {
         levels[..4].sort_unstable();
         levels[4..].sort_unstable();
@@ -31,22 +31,22 @@ fn random_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
     levels
 }
 
-/// Character of a log, and where its CPU stands.
+/// Character of a generated log of updates, and where its CPU stands.
 struct EventStory {
     tick: i64,
     time: u64,
-    /// Usual time between updates.
+    /// Usual time between two updates, in ns.
     scale: i64,
-    /// Updates in 20 that follow a wait for I/O.
+    /// Number of updates in 20 that follow a wait for I/O.
     waits: u32,
     capacity: u32,
-    /// Time may run backwards, and counters may jump.
+    /// Whether time may run backwards, and counters may jump.
     odd: bool,
-    /// Another CPU shares the clock.
+    /// Whether another CPU shares the clock.
     shared: bool,
-    /// APERF, MPERF and the time-stamp counter, which runs at 2.4 GHz.
+    /// Counters APERF, MPERF and TSC, which runs at 2.4 GHz.
     counters: [u64; 3],
-    /// Busy time in 24ths.
+    /// Busy share of time, in 24ths.
     busy: u64,
 }
 

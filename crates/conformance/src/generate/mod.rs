@@ -21,18 +21,18 @@ use self::story::{Story, Timers, Wakeups};
 use self::tables::{REAL_TABLES, random_table, real_table};
 use crate::record::{Case, HaltPoll};
 
-/// The generator of batch number `batch` of a run with `seed`: independent of how batches are
+/// Random generator for batch number `batch` of a run with `seed`: independent of how batches are
 /// spread over threads.
-pub fn rng(seed: u64, batch: u64) -> Pcg64Mcg {
-    // An odd factor keeps different pairs apart.
+pub fn batch_generator(seed: u64, batch: u64) -> Pcg64Mcg {
+    // An odd factor gives different pairs of seed and batch different generators.
     Pcg64Mcg::seed_from_u64(
         seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .wrapping_add(batch.wrapping_mul(2).wrapping_add(1)),
     )
 }
 
-/// Cases with `calls` calls altogether.
-pub fn governor_cases(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Vec<Case> {
+/// Random governor cases with `calls` calls altogether.
+pub fn random_governor_cases(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut left = calls;
     while left > 0 {
@@ -43,8 +43,8 @@ pub fn governor_cases(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Vec<Case> 
     cases
 }
 
-/// One CPU with `calls` calls, for a tick of `tick` nanoseconds.
-pub fn governor_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
+/// Random case of one CPU with `calls` calls, for a tick of `tick` nanoseconds.
+pub fn random_governor_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
     let states = random_table(rng, tick);
     let calls = Story::new(rng, &states, tick).write_log(rng, calls);
     Case {
@@ -54,9 +54,9 @@ pub fn governor_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
     }
 }
 
-/// A client machine under an interrupt every 300 us or so, with timers far away: what a device with
-/// one request in flight does to a CPU.
-pub fn regular_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
+/// Case of a client machine under an interrupt every 300 us or so, with timers far away: what a
+/// device with one request in flight does to a CPU.
+pub fn regular_interrupt_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
     let states = real_table(REAL_TABLES[0]);
     let story = Story {
         wakeups: Wakeups::Regular {
@@ -80,7 +80,7 @@ pub fn regular_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
     }
 }
 
-/// Parameters of haltpoll, or its defaults.
+/// Random parameters of haltpoll; `None`: its defaults.
 fn random_halt_poll(rng: &mut Pcg64Mcg) -> Option<HaltPoll> {
     if rng.random_ratio(1, 2) {
         return None;
@@ -94,8 +94,8 @@ fn random_halt_poll(rng: &mut Pcg64Mcg) -> Option<HaltPoll> {
     })
 }
 
-/// A table alone, for the polling limit.
-pub fn poll_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
+/// Random state table without calls, for the polling limit.
+pub fn random_state_table_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
     let mut states = random_table(rng, tick);
     if rng.random_ratio(1, 3) {
         for state in &mut states {

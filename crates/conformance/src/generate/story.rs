@@ -1,4 +1,5 @@
-//! Logs of idle periods that tell a story: interrupts, timers, bursts, and a tick that runs or is stopped.
+//! Generates logs of idle periods that tell a story: interrupts, timers, bursts, and a tick that
+//! runs or is stopped.
 
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
@@ -6,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use super::numbers::{MS, US, beside, per_mille, spread};
 use crate::record::{CallRecord, NO_LATENCY_LIMIT, StateRecord, Toggle};
 
-/// How wake-ups other than timers come.
+/// When wake-ups other than timers come in a generated log.
 #[derive(Clone, Copy)]
 pub(super) enum Wakeups {
     Regular {
@@ -18,36 +19,36 @@ pub(super) enum Wakeups {
         long: i64,
         length: u32,
     },
-    /// Times so short that the governors' microseconds are few.
+    /// Wake-ups come after times so short that the governors' microseconds are few.
     Tiny,
     OnLimits,
     Anything,
-    /// Only timers end an idle period.
+    /// No wake-ups come: only timers end an idle period.
     Never,
 }
 
-/// Where the next timer is.
+/// When the next timer is due in a generated log.
 #[derive(Clone, Copy)]
 pub(super) enum Timers {
-    /// Beyond all wake-ups.
+    /// The timer is beyond all wake-ups.
     Far,
-    /// Around the next wake-up.
+    /// The timer is around the next wake-up.
     Near,
     None,
     OnLimits,
     Anything,
 }
 
-/// Character of a generated log.
+/// Character of a generated call log.
 pub(super) struct Story {
     pub(super) tick: i64,
-    /// Exit latencies of the states.
+    /// Exit latencies of the idle states, in ns.
     pub(super) exits: Vec<i64>,
-    /// The limits that the governors compare with.
+    /// Limits that the governors compare with, in ns.
     pub(super) limits: Vec<i64>,
     pub(super) wakeups: Wakeups,
     pub(super) timers: Timers,
-    /// Chance in 1000 that the tick stops, or runs again.
+    /// Chance in 1000 that the tick stops, or runs again, before a call.
     pub(super) stop_or_restart: u32,
     /// Chance in 1000 that the driver refuses the state.
     pub(super) refuse: u32,
@@ -59,24 +60,24 @@ pub(super) struct Story {
     pub(super) odd: u32,
     /// Chance in 1000 that another kind of wake-up or timer takes over.
     pub(super) turn: u32,
-    /// Chance in 1000 that somebody switches a state on or off.
+    /// Chance in 1000 that somebody switches an idle state on or off.
     pub(super) toggle: u32,
-    /// Most tasks that wait for I/O.
+    /// Most tasks that wait for I/O at a call.
     pub(super) iowait: u32,
     /// Longest time between idle periods, in ns.
     pub(super) busy: i64,
 }
 
-/// Where a CPU stands in its log.
+/// Where a CPU stands in its generated log.
 struct CpuMoment {
     clock: u64,
     tick_stopped: bool,
-    /// Wake-ups since the burst began.
+    /// Wake-ups since the burst of wake-ups began.
     in_burst: u32,
     latency_request: i64,
 }
 
-fn choose(rng: &mut Pcg64Mcg, choices: [u32; 4]) -> u32 {
+fn pick_one_of_four(rng: &mut Pcg64Mcg, choices: [u32; 4]) -> u32 {
     choices[rng.random_range(0..4)]
 }
 
@@ -88,8 +89,8 @@ impl Story {
         limits.extend([50 * US, 200 * US]);
         let mut exits = Vec::new();
         for state in states {
-            // What an idle period must last for the governors, who take half the exit latency or all of it
-            // off it, to see just the target residency.
+            // The limit includes half the exit latency or all of it: governors take as much off the
+            // idle period before they compare with the target residency.
             let (residency, exit) = (state.target_residency, state.exit_latency);
             limits.push(residency);
             limits.push(residency.saturating_add(exit));
@@ -116,7 +117,7 @@ impl Story {
         }
     }
 
-    /// Writes a log of so many calls.
+    /// Writes a log of so many calls, during which the character may change.
     pub(super) fn write_log(mut self, rng: &mut Pcg64Mcg, calls: usize) -> Vec<CallRecord> {
         let mut cpu = CpuMoment {
             clock: match rng.random_range(0..10) {
@@ -157,7 +158,8 @@ impl Story {
         } else {
             sleep_length.min(to_tick)
         };
-        // The governor may have stopped the tick, which this log cannot know.
+        // Whether the governor stopped the tick is unknown to the log, so that the tick may come or
+        // not.
         let tick_comes = !cpu.tick_stopped && rng.random_ratio(1, 2);
         let last = if tick_comes { delta_tick } else { sleep_length };
         let slept = wakeup.min(last).clamp(1, 1 << 40);
@@ -182,7 +184,7 @@ impl Story {
         };
         if per_mille(rng, self.toggle) {
             let state = rng.random_range(0..self.exits.len() as u8);
-            call.toggle = Toggle::new(state, rng.random_ratio(1, 2));
+            call.toggle = Toggle::switch_state(state, rng.random_ratio(1, 2));
         }
         if per_mille(rng, self.refuse) {
             call.residency = 0;
@@ -193,8 +195,8 @@ impl Story {
         call
     }
 
-    /// How long after its wake-up a CPU runs: about the exit latency of some state.
-    fn wake_up_delay(&self, rng: &mut Pcg64Mcg) -> i64 {
+    /// Time for which a CPU goes on after its wake-up: about the exit latency of some state, in ns.
+    fn random_wake_up_delay(&self, rng: &mut Pcg64Mcg) -> i64 {
         if rng.random_ratio(1, 2) {
             rng.random_range(0..3 * US)
         } else {
@@ -202,8 +204,8 @@ impl Story {
         }
     }
 
-    /// The latency request, kept for a while once it changed.
-    fn latency_request(&self, rng: &mut Pcg64Mcg, before: i64) -> i64 {
+    /// Next latency request in ns, given the one before: kept for a while once it changed.
+    fn next_latency_request(&self, rng: &mut Pcg64Mcg, before: i64) -> i64 {
         if before != NO_LATENCY_LIMIT && rng.random_ratio(1, 8) {
             return NO_LATENCY_LIMIT;
         }
@@ -217,7 +219,7 @@ impl Story {
         }
     }
 
-    fn next_wakeup(&self, rng: &mut Pcg64Mcg, in_burst: &mut u32) -> i64 {
+    fn random_time_to_wakeup(&self, rng: &mut Pcg64Mcg, in_burst: &mut u32) -> i64 {
         match self.wakeups {
             Wakeups::Regular { period, jitter } => period + rng.random_range(-jitter..=jitter),
             Wakeups::Bursts {
@@ -236,7 +238,7 @@ impl Story {
         }
     }
 
-    fn next_timer(&self, rng: &mut Pcg64Mcg, wakeup: i64) -> i64 {
+    fn random_time_to_timer(&self, rng: &mut Pcg64Mcg, wakeup: i64) -> i64 {
         match self.timers {
             Timers::Far => wakeup
                 .saturating_mul(rng.random_range(1..20))
@@ -250,8 +252,8 @@ impl Story {
         }
     }
 
-    /// Sets fields to what a consistent machine would not say, or hardly ever.
-    fn spoil(&self, rng: &mut Pcg64Mcg, call: &mut CallRecord) {
+    /// Sets fields of a call to what a consistent machine would not say, or hardly ever.
+    fn make_inconsistent(&self, rng: &mut Pcg64Mcg, call: &mut CallRecord) {
         for _ in 0..rng.random_range(1..=3) {
             let limit = beside(rng, &self.limits);
             match rng.random_range(0..12) {

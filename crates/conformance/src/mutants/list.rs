@@ -1,6 +1,6 @@
 //! The alterations of the kernel's text, each of which the comparison must notice.
 //!
-//! A text that no longer occurs is an error, so that the list cannot go stale.
+//! An alteration whose text no longer occurs is an error, so that the list cannot go stale.
 
 use crate::program::Alteration;
 use crate::subject::Subject;
@@ -9,7 +9,7 @@ use crate::subject::Subject::{
     SchedutilBoost, Teo,
 };
 
-/// Kernel versions, as Debian names their source packages.
+/// Kernel versions that have the altered text, as Debian names their source packages.
 type KernelVersions = &'static [&'static str];
 
 // Nothing of 7.2 is altered: its compared code is the same in 7.3.
@@ -20,19 +20,19 @@ const ONLY_6_1: KernelVersions = &["6.1"];
 const ONLY_6_12: KernelVersions = &["6.12"];
 const ONLY_7_3: KernelVersions = &["7.3"];
 
-/// The header that menu and teo share from 6.12 on.
+/// Header that menu and teo share from 6.12 on.
 const GOV_H: &str = "drivers/cpuidle/governors/gov.h";
 
-/// An alteration that the comparison must notice.
+/// An alteration of kernel code that the comparison must notice.
 #[derive(Clone, Copy)]
 pub(super) struct Mutant {
     pub(super) subject: Subject,
-    /// Kernels that have the text.
+    /// Kernel versions that have the altered text.
     pub(super) versions: KernelVersions,
     pub(super) alteration: Alteration,
 }
 
-const fn alter_file(
+const fn mutant_of_file(
     subject: Subject,
     versions: KernelVersions,
     from: &'static str,
@@ -49,7 +49,7 @@ const fn alter_file(
     }
 }
 
-const fn alter_header(
+const fn mutant_of_shared_header(
     subject: Subject,
     versions: KernelVersions,
     from: &'static str,
@@ -77,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     alter_file(Menu, ONLY_7_3, "avg - min > max - avg", "avg - min >= max - avg"),
     alter_file(Menu, ONLY_7_3, "max_thresh = max;", "max_thresh = max - 1;"),
     alter_file(Menu, ONLY_7_3, "min_thresh = min;", "min_thresh = min + 1;"),
-    // Without this line the kernel loops.
+    // Without this line the kernel's governor loops forever.
     alter_file(Menu, ONLY_7_3, "min_thresh = min;", ";"),
     alter_file(Menu, ONLY_7_3, "s->exit_latency_ns <= predicted_ns", "s->exit_latency_ns < predicted_ns"),
     alter_file(Menu, ALL, "variance <= 400)", "variance <= 380)"),

@@ -9,7 +9,7 @@ use libc::{
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, c_long, sock_filter,
 };
 
-/// `AUDIT_ARCH_*` for this program's architecture.
+/// Architecture that the filter accepts system calls for: this program's `AUDIT_ARCH_*`.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -23,11 +23,11 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
 )))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// `CLONE_NEW*` except time, which clone() does not accept.
+/// Flags `CLONE_NEW*` for namespaces, except time, which clone() does not accept.
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `__X32_SYSCALL_BIT`.
 const X32: u32 = 0x4000_0000;
-/// Offsets within `struct seccomp_data`.
+/// Offsets of a system call's number, architecture and arguments within `struct seccomp_data`.
 const AT_NUMBER: u32 = 0;
 const AT_ARCHITECTURE: u32 = 4;
 const AT_ARGUMENTS: u32 = 16;
@@ -73,7 +73,8 @@ const FORBIDDEN: [c_long; 57] = [
     libc::SYS_fanotify_init,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    // fchmodat2(), setxattrat() and removexattrat(): the same number everywhere.
+    // System calls with the same number on every architecture: fchmodat2(), setxattrat() and
+    // removexattrat().
     452,
     463,
     466,
@@ -92,7 +93,7 @@ const FORBIDDEN: [c_long; 57] = [
     libc::SYS_finit_module,
     libc::SYS_reboot,
 ];
-/// Calls that only older architectures have.
+/// Forbidden system calls that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN_HERE: [c_long; 8] = [
     libc::SYS_chmod,
@@ -107,7 +108,7 @@ const FORBIDDEN_HERE: [c_long; 8] = [
 #[cfg(not(target_arch = "x86_64"))]
 const FORBIDDEN_HERE: [c_long; 0] = [];
 
-const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+const fn bpf_instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter {
         code: code as u16,
         jt,
@@ -116,28 +117,30 @@ const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     }
 }
 
-const fn load(at: u32) -> sock_filter {
+const fn load_word(at: u32) -> sock_filter {
     instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
 }
 
-const fn load_argument(index: u32) -> sock_filter {
+const fn load_call_argument(index: u32) -> sock_filter {
     load(AT_ARGUMENTS + 8 * index)
 }
 
-/// Goes on, or jumps over `jf` instructions if what was loaded is another number.
-const fn if_equal(number: u32, jf: u8) -> sock_filter {
+/// BPF instruction: goes on if the loaded value equals `number`, or else jumps over `jf`
+/// instructions.
+const fn skip_unless_equal(number: u32, jf: u8) -> sock_filter {
     instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
 }
 
-const fn return_value(with: u32) -> sock_filter {
+const fn return_action(with: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, 0, 0, with)
 }
 
 const ALLOW: sock_filter = return_value(SECCOMP_RET_ALLOW);
 const REFUSE: sock_filter = return_value(SECCOMP_RET_ERRNO | libc::EPERM as u32);
 
-/// The filter, where it is known how calls are numbered.
-pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
+/// Builds the seccomp filter; `None` on an architecture whose system call numbers are not known
+/// here.
+pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
     let mut all = vec![
         load(AT_ARCHITECTURE),
         instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
@@ -149,7 +152,8 @@ pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
     for number in FORBIDDEN.into_iter().chain(FORBIDDEN_HERE) {
         all.extend([if_equal(number as u32, 1), REFUSE]);
     }
-    // Its flags are in memory, where a filter cannot look; libraries then take clone().
+    // clone3() is forbidden as unknown: its flags are in memory, where a filter cannot look.
+    // Libraries then take clone().
     all.extend([
         if_equal(libc::SYS_clone3 as u32, 1),
         return_value(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
@@ -161,7 +165,7 @@ pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
         REFUSE,
         ALLOW,
     ]);
-    // Pairs of datagram sockets could send to other addresses.
+    // Pairs of datagram sockets are forbidden, because they could send to other addresses.
     all.extend([
         if_equal(libc::SYS_socketpair as u32, 7),
         load_argument(0),
@@ -172,7 +176,7 @@ pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
         ALLOW,
         REFUSE,
     ]);
-    // An address is a pointer of two words.
+    // The address argument is a pointer of two words.
     all.extend([
         if_equal(libc::SYS_sendto as u32, 6),
         load_argument(4),
@@ -186,17 +190,17 @@ pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
     Some(all)
 }
 
-/// Installs the filter for this process and all its children. Returns prctl()'s result.
+/// Installs the seccomp filter for this process and all its children. Returns prctl()'s result.
 #[expect(
     unsafe_code,
     reason = "no library takes a filter between fork and exec"
 )]
-pub(super) fn install(filter: &[sock_filter]) -> i64 {
+pub(super) fn install_filter(filter: &[sock_filter]) -> i64 {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_ptr().cast_mut(),
     };
-    // SAFETY: the filter lives through the call, and the kernel only reads it.
+    // SAFETY: the seccomp filter lives through the call, and the kernel only reads it.
     let returned = unsafe {
         libc::prctl(
             libc::PR_SET_SECCOMP,

@@ -1,50 +1,52 @@
 //! Idle gaps between a drive's requests, and the idle time before a power state that suits the gaps.
 
-/// Classes of gaps: from 2^n to 2^(n+1) us, up to 71 minutes.
+/// Number of length classes of a drive's idle gaps: class n has gaps from 2^n to 2^(n+1) us, up to
+/// 71 minutes.
 pub const CLASSES: usize = 32;
 
-/// A transition is worth it if the drive then sleeps for so many times its latency: 2 % of the time in transitions,
-/// as the kernel's legacy rule has it.
+/// Latency multiple that a drive must sleep for a transition to be worth it: 2 % of the time in
+/// transitions, as in the kernel's legacy rule.
 const WORTH: u64 = 50;
-/// The first class whose shortest gap, 1024 us, can be programmed: the table has whole milliseconds.
+/// First class of idle gaps whose shortest gap, 1024 us, can be programmed: the APST table has
+/// whole milliseconds.
 const FIRST: usize = 10;
 
-/// How often a drive was idle for how long.
+/// Histogram of a drive's idle gaps by length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// Number of gaps by class.
+    /// Number of idle gaps in each length class.
     pub count: [u64; CLASSES],
-    /// Total length by class, in us.
+    /// Total length of the idle gaps in each class, in us.
     pub total_us: [u64; CLASSES],
 }
 
 /// An idle time before a power state, with the predicted effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuitedTimeout {
-    /// The idle time in us.
+    /// Idle time before the drive enters the state, in us.
     pub timeout_us: u64,
-    /// How often a request would have woken the drive up.
+    /// Number of times that a request would have woken the drive up.
     pub wake_ups: u64,
-    /// How long the drive would have been in the state, in us.
+    /// Time that the drive would have spent in the power state, in us.
     pub asleep_us: u64,
 }
 
 impl Gaps {
-    /// Adds `count` gaps of `us` us each. Longer ones than 71 minutes count to the last class.
-    pub fn add(&mut self, us: u64, count: u64) {
+    /// Adds `count` idle gaps of `us` us each. Gaps longer than 71 minutes count to the last class.
+    pub fn add_gaps(&mut self, us: u64, count: u64) {
         let class = (us.max(1).ilog2() as usize).min(CLASSES - 1);
         self.count[class] += count;
         self.total_us[class] += us * count;
     }
 
-    /// Number of all gaps.
-    pub fn count(&self) -> u64 {
+    /// Number of idle gaps in all classes.
+    pub fn total_count(&self) -> u64 {
         self.count.iter().sum()
     }
 
-    /// The best idle time to wait before a state that takes `latency_us` to enter and leave: the drive sleeps longest,
-    /// where each transition costs 50 times the latency. `None`: the state never pays.
-    pub fn best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
+    /// Best idle time to wait before a state that takes `latency_us` to enter and leave: the drive
+    /// sleeps longest, each transition costing 50 times the latency. `None`: the state never pays.
+    pub fn choose_best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
         let cost_us = latency_us.saturating_mul(WORTH);
         (FIRST..CLASSES)
             .map(|class| self.predict_timeout(class))
@@ -57,8 +59,9 @@ impl Gaps {
             .filter(|timeout| timeout.gain_us(cost_us) > 0)
     }
 
-    /// The effects of waiting for the shortest gap of a class.
-    fn predict_timeout(&self, class: usize) -> SuitedTimeout {
+    /// Effects on a drive of waiting for the shortest gap of a class before it enters a power
+    /// state.
+    fn predict_effects_of_class(&self, class: usize) -> SuitedTimeout {
         let timeout_us = 1_u64 << class;
         let wake_ups = self.count[class..].iter().sum::<u64>();
         let total_us = self.total_us[class..].iter().sum::<u64>();
@@ -71,13 +74,13 @@ impl Gaps {
 }
 
 impl SuitedTimeout {
-    /// Time asleep, less the cost of all transitions.
-    fn gain_us(&self, cost_us: u64) -> i128 {
+    /// Time that the drive sleeps, less the cost of all transitions; negative where they cost more.
+    fn net_sleep_us(&self, cost_us: u64) -> i128 {
         i128::from(self.asleep_us) - i128::from(self.wake_ups) * i128::from(cost_us)
     }
 
-    /// The idle time as the table has it: in ms, rounded up.
-    pub fn timeout_ms(&self) -> u64 {
+    /// Idle time in whole ms as an APST table holds it, rounded up.
+    pub fn rounded_up_ms(&self) -> u64 {
         self.timeout_us.div_ceil(1000)
     }
 }

@@ -7,18 +7,19 @@
 use serde::Serialize;
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds};
 
-/// The time to leave between two changes of frequency, where the firmware names none and the processor
-/// has no fast CPPC (`AMD_PSTATE_TRANSITION_DELAY`).
+/// Time to leave between two frequency changes by amd-pstate, where the firmware names none and the
+/// processor has no fast CPPC (`AMD_PSTATE_TRANSITION_DELAY`).
 pub const TRANSITION_DELAY: Nanoseconds = Nanoseconds(1_000_000);
 
 /// Mode of the driver (`/sys/devices/system/cpu/amd_pstate/status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AmdMode {
-    /// The processor chooses the frequency, by an energy-performance preference.
+    /// Active mode: the processor chooses the frequency, by an energy-performance preference.
     Active,
-    /// A kernel governor chooses the frequency.
+    /// Passive mode: a kernel governor chooses the frequency.
     Passive,
-    /// The kernel's governor chooses the lowest one, the processor anything above.
+    /// Guided mode: the kernel's governor chooses the lowest frequency, the processor anything
+    /// above.
     Guided,
 }
 
@@ -33,14 +34,15 @@ impl AmdMode {
     }
 }
 
-/// Chooses the performance within the driver's limits.
+/// Governor that chooses the performance within amd-pstate's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AmdGovernor {
-    /// The scheduler's utilisation signals. Not in active mode.
+    /// The scheduler's utilisation signals decide; not in active mode.
     Schedutil,
-    /// Active: no less than the nominal performance, and EPP 0. Otherwise: the highest frequency.
+    /// `performance`: in active mode, no less than the nominal performance and EPP 0; otherwise the
+    /// highest frequency.
     Performance,
-    /// Active: as the load asks for it. Otherwise: the lowest frequency.
+    /// `powersave`: in active mode, what the load asks for; otherwise the lowest frequency.
     Powersave,
 }
 
@@ -55,10 +57,10 @@ impl AmdGovernor {
     }
 }
 
-/// How the driver is set.
+/// Settings of the amd-pstate driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AmdPstateSettings {
-    /// Mode of the driver.
+    /// Mode of the amd-pstate driver.
     pub mode: AmdMode,
     /// Governor within the driver's limits.
     pub governor: AmdGovernor,
@@ -66,28 +68,30 @@ pub struct AmdPstateSettings {
     pub epp: u8,
     /// Whether frequencies above the nominal one may be used.
     pub boost: bool,
-    /// Kernel version of the driver.
+    /// Kernel version of the amd-pstate driver, which decides its rules.
     pub kernel: KernelVersion,
 }
 
 impl AmdPstateSettings {
-    /// Whether the processor chooses from the nominal frequency up, with a preference that nobody can change.
+    /// Whether amd-pstate runs in active mode under `performance`: the processor then chooses from
+    /// the nominal frequency up, and nobody can change the preference.
     pub fn is_active_performance(&self) -> bool {
         (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Performance)
     }
 
-    /// Whether the driver is the older version, from Linux 6.12.
-    fn is_older(&self) -> bool {
+    /// Whether the kernel has the older amd-pstate driver, before its rewrite in 6.15.
+    fn is_before_linux_6_15(&self) -> bool {
         self.kernel.release() < (6, 15, 0)
     }
 
-    /// Whether the driver has passive mode only, as that of Linux 6.1: a request is not kept within the limits of the policy.
-    fn is_first(&self) -> bool {
+    /// Whether amd-pstate knows only passive mode, as in Linux 6.1: a request is not kept within
+    /// the limits of the policy.
+    fn has_only_passive_mode(&self) -> bool {
         self.kernel.release() < (6, 3, 0)
     }
 
-    /// The preference that the processor has in effect. In guided mode the newer driver writes 0 with each request; the older
-    /// one leaves the field alone.
+    /// Energy-performance preference that the processor has in effect. In guided mode the newer
+    /// driver writes 0 with each request; the older one leaves the field alone.
     pub fn epp_in_force(&self) -> u8 {
         match (self.mode, self.governor) {
             (AmdMode::Active, AmdGovernor::Performance) => 0,
@@ -98,14 +102,14 @@ impl AmdPstateSettings {
     }
 }
 
-/// Performance scale of a CPU, declared by processor or firmware.
+/// CPPC performance scale of a CPU, as processor or firmware declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfScale {
     /// The highest performance, with boost.
     pub highest: u8,
-    /// What can be sustained with all cores busy.
+    /// Performance that can be sustained with all cores busy.
     pub nominal: u8,
-    /// Below this a lower frequency saves less energy than performance.
+    /// Performance below which a lower frequency saves less energy than it costs performance.
     pub lowest_nonlinear: u8,
     /// The lowest performance.
     pub lowest: u8,
@@ -113,7 +117,7 @@ pub struct PerfScale {
     pub nominal_khz: u32,
     /// Lowest frequency declared by firmware, in kHz; the older driver's lowest frequency.
     pub lowest_khz: u32,
-    /// The least performance that the firmware asks for; 0: none.
+    /// Lowest performance that the firmware asks for; 0: none.
     pub firmware_minimum: u8,
 }
 
@@ -122,27 +126,27 @@ pub struct PerfScale {
 pub struct Request {
     /// The least performance.
     pub minimum: u8,
-    /// The performance to have; 0: the processor chooses.
+    /// Performance to have; 0: the processor chooses.
     pub desired: u8,
     /// The most performance.
     pub maximum: u8,
 }
 
-/// The driver on a CPU.
+/// The amd-pstate driver on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct AmdPstate {
     scale: PerfScale,
     settings: AmdPstateSettings,
-    /// The processor can boost, and the firmware lets it.
+    /// Whether the processor can boost, and the firmware lets it.
     boost_supported: bool,
-    /// The limits of the policy in force, as performance.
+    /// Lower limit of the policy in force, on the performance scale.
     lowest: u8,
     highest: u8,
 }
 
 impl AmdPstate {
-    /// The driver with initial limits: everything from the lowest frequency up; for the newer driver, from the lowest
-    /// non-linear frequency.
+    /// The amd-pstate driver with its initial limits: everything from the lowest frequency up; for
+    /// the newer driver, from the lowest non-linear frequency.
     pub fn new(scale: PerfScale, settings: AmdPstateSettings, boost_supported: bool) -> Self {
         let mut driver = Self {
             scale,
@@ -155,9 +159,9 @@ impl AmdPstate {
         driver
     }
 
-    /// Limits the policy to a range of frequencies, clamped to the driver's range
+    /// Sets the frequency limits of the policy, clamped to the driver's range
     /// (`amd_pstate_update_min_max_limit()`).
-    pub fn limit(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
+    pub fn set_policy_limits(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
         let performance = self.settings.mode == AmdMode::Active
             && self.settings.governor == AmdGovernor::Performance;
         let scale = self.scale;
@@ -181,9 +185,9 @@ impl AmdPstate {
         }
     }
 
-    /// The performance for a frequency as the older driver's limits have it: a share of the range in force, which ends
-    /// at the nominal frequency without boost.
-    fn share_of_top(&self, frequency: Kilohertz) -> u8 {
+    /// Performance that the older driver sets as the limit for a frequency: a share of the range in
+    /// force, which ends at the nominal frequency without boost.
+    fn older_limit_for_frequency(&self, frequency: Kilohertz) -> u8 {
         let highest = if self.boost_supported && !self.settings.boost {
             self.scale.nominal
         } else {
@@ -193,8 +197,9 @@ impl AmdPstate {
         (scaled / self.top().0.max(1)).min(u32::from(u8::MAX)) as u8
     }
 
-    /// The performance for a frequency: rounded up by the newer driver, to the nearest by the older one.
-    pub fn performance_of(&self, frequency: Kilohertz) -> u8 {
+    /// Performance for a frequency: rounded up by the newer driver, to the nearest by the older
+    /// one.
+    pub fn performance_at_frequency(&self, frequency: Kilohertz) -> u8 {
         let scale = self.scale;
         let khz = u64::from(frequency.0);
         if self.settings.is_older() {
@@ -203,17 +208,17 @@ impl AmdPstate {
             return nearest.min(u64::from(u8::MAX)) as u8;
         }
         let scaled = khz * u64::from(scale.nominal);
-        // The kernel keeps only 32 bits.
+        // As in the kernel, only 32 bits of the performance are kept.
         let exact = scaled.div_ceil(u64::from(scale.nominal_khz.max(1))) as u32;
         clamp(exact, scale.lowest, scale.highest)
     }
 
-    /// Frequency at a performance level.
-    pub fn frequency_of(&self, performance: u8) -> Kilohertz {
+    /// Frequency of the CPU at a performance level.
+    pub fn frequency_at_performance(&self, performance: u8) -> Kilohertz {
         self.scale.frequency_of(performance)
     }
 
-    /// The highest frequency with boost, as the driver reckons it.
+    /// Highest frequency with boost, as amd-pstate reckons it.
     pub fn boosted_frequency(&self) -> Kilohertz {
         if self.settings.is_older() {
             self.ratio_frequency(self.scale.highest)
@@ -222,7 +227,7 @@ impl AmdPstate {
         }
     }
 
-    /// The lowest non-linear frequency, as the driver reckons it.
+    /// Lowest non-linear frequency, as amd-pstate reckons it.
     pub fn lowest_nonlinear_frequency(&self) -> Kilohertz {
         if self.settings.is_older() {
             self.ratio_frequency(self.scale.lowest_nonlinear)
@@ -231,17 +236,18 @@ impl AmdPstate {
         }
     }
 
-    /// Settings of the driver.
+    /// Settings of the amd-pstate driver.
     pub fn settings(&self) -> &AmdPstateSettings {
         &self.settings
     }
 
-    /// Whether the driver takes the scale (`amd_pstate_init_freq()`); with an impossible one it does not load.
-    pub fn loads(&self) -> bool {
+    /// Whether amd-pstate accepts the CPU's performance scale (`amd_pstate_init_freq()`); with an
+    /// impossible one it does not load.
+    pub fn accepts_performance_scale(&self) -> bool {
         let scale = self.scale;
         let (lowest, nonlinear) = (scale.lowest_khz, self.lowest_nonlinear_frequency().0);
         if self.settings.is_first() {
-            // With a highest frequency of 0 the driver loads, and requests nothing.
+            // With a highest frequency of 0 the amd-pstate driver loads, and requests nothing.
             return self.boosted_frequency().0 > 0 && lowest <= self.boosted_frequency().0;
         }
         let lowest_fits = if self.settings.is_older() {
@@ -254,8 +260,8 @@ impl AmdPstate {
         positive && lowest <= highest && lowest_fits && nonlinear <= scale.nominal_khz
     }
 
-    /// The lowest frequency that a policy can have.
-    pub fn bottom(&self) -> Kilohertz {
+    /// Lowest frequency that an amd-pstate policy can have.
+    pub fn lowest_policy_frequency(&self) -> Kilohertz {
         if self.settings.is_older() {
             Kilohertz(self.scale.lowest_khz)
         } else {
@@ -263,8 +269,8 @@ impl AmdPstate {
         }
     }
 
-    /// The highest frequency in force.
-    pub fn top(&self) -> Kilohertz {
+    /// Highest frequency that amd-pstate allows: the nominal one while boost is switched off.
+    pub fn highest_policy_frequency(&self) -> Kilohertz {
         let boosted = self.boosted_frequency();
         if self.boost_supported && !self.settings.boost {
             boosted.min(Kilohertz(self.scale.nominal_khz))
@@ -273,8 +279,8 @@ impl AmdPstate {
         }
     }
 
-    /// The lowest frequency that the policy begins with.
-    pub fn default_minimum(&self) -> Kilohertz {
+    /// Lowest frequency that an amd-pstate policy begins with.
+    pub fn initial_minimum_frequency(&self) -> Kilohertz {
         if self.settings.is_older() {
             Kilohertz(self.scale.lowest_khz)
         } else {
@@ -285,17 +291,18 @@ impl AmdPstate {
         }
     }
 
-    /// The older driver reckons in whole MHz, with a ratio of ten binary places.
-    fn ratio_frequency(&self, performance: u8) -> Kilohertz {
+    /// Frequency at a performance as the older driver reckons: in whole MHz, with a ratio of ten
+    /// binary places.
+    fn older_frequency_at_performance(&self, performance: u8) -> Kilohertz {
         let nominal = u32::from(self.scale.nominal.max(1));
         let ratio = (u32::from(performance) << 10) / nominal;
         let mhz = (self.scale.nominal_khz / 1000).wrapping_mul(ratio) >> 10;
         Kilohertz(mhz.wrapping_mul(1000))
     }
 
-    /// The request for a CPU at a frequency (`amd_pstate_update_freq()`). `dynamic`: the governor changes the
-    /// frequency continually.
-    pub fn for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
+    /// CPPC request for running at a frequency (`amd_pstate_update_freq()`). `dynamic`: the
+    /// governor changes the frequency continually.
+    pub fn request_for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
         let desired = self.performance_of(target);
         if self.settings.is_older() {
             self.request((self.scale.lowest, desired, self.scale.highest), dynamic)
@@ -304,9 +311,9 @@ impl AmdPstate {
         }
     }
 
-    /// What schedutil asks for (`amd_pstate_adjust_perf()`): `least` and `target` are of `capacity`. `dynamic` is as for
-    /// frequencies.
-    pub fn for_utilisation(
+    /// CPPC request for schedutil (`amd_pstate_adjust_perf()`): `least` and `target` are
+    /// utilisations out of `capacity`. `dynamic`: the governor changes the frequency continually.
+    pub fn request_for_utilisation(
         &self,
         least: u64,
         target: u64,
@@ -332,8 +339,9 @@ impl AmdPstate {
         }
     }
 
-    /// What is asked for in active mode (`amd_pstate_epp_update_limit()`).
-    pub fn autonomous(&self) -> Request {
+    /// CPPC request in active mode: the limits, with no desired performance
+    /// (`amd_pstate_epp_update_limit()`).
+    pub fn request_in_active_mode(&self) -> Request {
         Request {
             minimum: self.lowest,
             desired: 0,
@@ -341,7 +349,7 @@ impl AmdPstate {
         }
     }
 
-    /// The performance, at most nominal where the processor cannot boost.
+    /// Caps a performance at the nominal one if the processor cannot boost.
     fn cap_without_boost(&self, performance: u8) -> u8 {
         if self.boost_supported {
             performance
@@ -350,8 +358,9 @@ impl AmdPstate {
         }
     }
 
-    /// `amd_pstate_update()`: within the limits, and in guided mode as a minimum.
-    fn request(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
+    /// CPPC request for minimum, desired and maximum performance, kept within the policy's limits;
+    /// in guided mode the desired performance becomes the minimum (`amd_pstate_update()`).
+    fn request_within_limits(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
         if self.settings.is_first() {
             return Request {
                 minimum,
@@ -372,28 +381,29 @@ impl AmdPstate {
         Request {
             minimum,
             desired,
-            // The older driver looks at the desired performance before this.
+            // The older driver has used the desired performance before this cap.
             maximum: self.cap_without_boost(maximum),
         }
     }
 }
 
 impl PerfScale {
-    /// The performance for a utilisation, rounded up; `None` for one that is not below the capacity.
-    fn share(&self, utilisation: u64, capacity: u64) -> Option<u8> {
+    /// Performance for a utilisation, rounded up; `None` if the utilisation is not below the
+    /// capacity.
+    fn performance_for_utilisation(&self, utilisation: u64, capacity: u64) -> Option<u8> {
         let scaled = u64::from(self.highest) * utilisation;
         (utilisation < capacity).then(|| scaled.div_ceil(capacity) as u8)
     }
 
-    /// The frequency of a performance, rounded up.
-    pub fn frequency_of(&self, performance: u8) -> Kilohertz {
+    /// Frequency at a performance, rounded up.
+    pub fn frequency_at_performance(&self, performance: u8) -> Kilohertz {
         let scaled = u64::from(self.nominal_khz) * u64::from(performance);
         Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
     }
 }
 
-/// Clamps as the kernel does: the upper end wins, even where below the lower end.
-fn clamp(value: u32, lowest: u8, highest: u8) -> u8 {
+/// Clamps a performance as the kernel does: the upper end wins, even if it is below the lower end.
+fn clamp_performance(value: u32, lowest: u8, highest: u8) -> u8 {
     if value >= u32::from(highest) {
         highest
     } else if value <= u32::from(lowest) {

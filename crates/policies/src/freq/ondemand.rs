@@ -7,30 +7,31 @@ use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use super::{FrequencyTable, transition_delay};
 
-/// The load in percent above which the highest frequency is taken, with idle times measured to the
-/// microsecond (`MICRO_FREQUENCY_UP_THRESHOLD`).
+/// Load of a CPU in percent above which ondemand takes the highest frequency, with idle times
+/// measured to the microsecond (`MICRO_FREQUENCY_UP_THRESHOLD`).
 const UP_THRESHOLD: u32 = 95;
 
-/// What a CPU did since the last sample, in microseconds.
+/// Busy and idle time of a CPU since ondemand's last sample, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Time since the last sample.
+    /// Time since ondemand's last sample.
     pub elapsed_us: u32,
-    /// How much of it the CPU was idle. Time waiting for I/O is idle time too.
+    /// Idle part of the time since the last sample. Time waiting for I/O is idle time too.
     pub idle_us: u32,
 }
 
-/// ondemand on a frequency domain.
+/// The ondemand governor of a frequency domain.
 #[derive(Clone, Debug)]
 pub struct Ondemand {
     table: FrequencyTable,
     interval: Nanoseconds,
-    /// The load of each CPU at the last sample, in percent; 0 once it has been used twice.
+    /// Load of each CPU at the last sample, in percent; 0 once it has been used twice.
     previous: Vec<u32>,
 }
 
 impl Ondemand {
-    /// A domain with `cpus` CPUs whose driver needs `transition_latency` per change.
+    /// The governor of a domain with `cpus` CPUs whose driver needs `transition_latency` per
+    /// frequency change.
     pub fn new(
         table: FrequencyTable,
         cpus: usize,
@@ -45,13 +46,13 @@ impl Ondemand {
         }
     }
 
-    /// The time between samples: at least two ticks.
-    pub fn interval(&self) -> Nanoseconds {
+    /// Time between ondemand's samples: at least two ticks.
+    pub fn sampling_interval(&self) -> Nanoseconds {
         self.interval
     }
 
-    /// The frequency after a sample from all CPUs in the domain; the highest load counts.
-    pub fn update(&mut self, samples: &[Sample]) -> Kilohertz {
+    /// Chooses the frequency after a sample from all CPUs in the domain; the highest load counts.
+    pub fn choose_frequency(&mut self, samples: &[Sample]) -> Kilohertz {
         let interval_us = u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX);
         let load = self
             .previous
@@ -70,11 +71,11 @@ impl Ondemand {
     }
 }
 
-/// The load of a CPU in percent.
+/// Load of a CPU in percent since the last sample.
 ///
 /// After a long idle time the load before it counts once more, so that a task that has just woken
 /// up does not start at the lowest frequency.
-fn load(previous: &mut u32, sample: Sample, interval_us: u32) -> u32 {
+fn load_or_load_before_idle(previous: &mut u32, sample: Sample, interval_us: u32) -> u32 {
     if sample.elapsed_us == 0 {
         return *previous;
     }

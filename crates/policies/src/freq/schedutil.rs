@@ -8,47 +8,49 @@ use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 use super::iowait_boost::IowaitBoost;
 use super::{FrequencyTable, SchedutilSettings};
 
-/// A CPU's signals from the scheduler at an update.
+/// Signals of a CPU that the scheduler hands to schedutil with an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuSignal {
-    /// Utilisation by all tasks together.
+    /// Utilisation of the CPU by all tasks together.
     pub utilisation: Capacity,
-    /// The same average of how many tasks have been running or waiting for the CPU (`runnable_avg`), which has counted since
-    /// Linux 6.5; none before.
+    /// Average of how many tasks have been running or waiting for the CPU (`runnable_avg`), which
+    /// has counted since Linux 6.5; none before.
     pub runnable: Capacity,
-    /// How often it has gone idle, ever (`tick_nohz_get_idle_calls_cpu()`).
+    /// How often the CPU has gone idle, ever (`tick_nohz_get_idle_calls_cpu()`).
     pub idle_calls: u64,
 }
 
 impl CpuSignal {
-    /// Capacity that the tasks want, at most `capacity`. Runnable tasks that wait for the CPU raise the demand, even
-    /// if each gets little time (`cpu_util_cfs_boost()`).
-    fn wanted(&self, capacity: Capacity) -> Capacity {
+    /// Capacity that the CPU's tasks want, at most `capacity`. Runnable tasks that wait for the CPU
+    /// raise the demand, even if each gets little time (`cpu_util_cfs_boost()`).
+    fn wanted_capacity(&self, capacity: Capacity) -> Capacity {
         self.utilisation.max(self.runnable).min(capacity)
     }
 }
 
-/// schedutil on a frequency domain: CPUs with a shared clock.
+/// The schedutil governor of a frequency domain: CPUs with a shared clock.
 #[derive(Clone, Debug)]
 pub struct Schedutil {
-    /// The lowest frequency at which a CPU has each performance, from none up to its capacity.
+    /// Lowest frequency at which a CPU has each performance: index 0 is no performance, the last
+    /// its capacity.
     frequency_for: Vec<Kilohertz>,
-    /// The frequencies, if the utilisation is not frequency-invariant.
+    /// Frequencies to scale by, if the utilisation is not frequency-invariant.
     relative: Option<FrequencyTable>,
     /// Capacity of each CPU at the table's highest frequency.
     capacity: Capacity,
     rate_limit: u64,
     boosts: Vec<IowaitBoost>,
-    /// The idle calls of the only CPU at the last update.
+    /// Idle calls at the last update, in a domain with one CPU.
     idle_calls: u64,
     frequency: Option<Kilohertz>,
     last_change: u64,
 }
 
 impl Schedutil {
-    /// A domain with `cpus` CPUs of equal capacity, before the first decision.
+    /// The governor of a domain with `cpus` CPUs of equal capacity, before the first decision.
     ///
-    /// `default_rate_limit` is the machine's ([`super::transition_delay`]), unless the settings override.
+    /// `default_rate_limit` is the machine's ([`super::rate_limit_from_transition_latency`]),
+    /// unless the settings override.
     pub fn new(
         settings: &SchedutilSettings,
         table: &FrequencyTable,
@@ -74,7 +76,7 @@ impl Schedutil {
     }
 
     /// Like [`Self::new`], for a single CPU whose driver accepts any frequency up to `highest`.
-    pub fn continuous(
+    pub fn for_any_frequency_up_to(
         settings: &SchedutilSettings,
         highest: Kilohertz,
         capacity: Capacity,
@@ -95,10 +97,11 @@ impl Schedutil {
         }
     }
 
-    /// The same where the kernel cannot tell how fast a CPU has been, so that its utilisation is not frequency-invariant:
-    /// performance is then relative to the present frequency (`get_capacity_ref_freq()`). It begins at the lowest one.
+    /// The governor where the kernel cannot tell how fast a CPU has been, so that its utilisation
+    /// is not frequency-invariant: performance is then relative to the present frequency
+    /// (`get_capacity_ref_freq()`). It begins at the lowest one.
     #[must_use]
-    pub fn without_invariance(self, table: FrequencyTable) -> Self {
+    pub fn without_frequency_invariance(self, table: FrequencyTable) -> Self {
         Self {
             frequency: Some(table.lowest()),
             relative: Some(table),
@@ -106,12 +109,13 @@ impl Schedutil {
         }
     }
 
-    /// The frequency for a performance.
+    /// Frequency that schedutil chooses for a performance.
     #[inline]
-    fn target(&self, performance: Capacity) -> Kilohertz {
+    fn frequency_for_performance(&self, performance: Capacity) -> Kilohertz {
         match (&self.relative, self.frequency) {
             (Some(table), Some(Kilohertz(now))) => {
-                // A quarter more, so that the frequency rises before a CPU is busy all the time.
+                // A quarter more than the present frequency, so that the frequency rises before a
+                // CPU is busy all the time.
                 let reference = Kilohertz(now.saturating_add(now / 4));
                 table.at_or_above(raw_frequency(reference, self.capacity, performance.0))
             }
@@ -119,12 +123,12 @@ impl Schedutil {
         }
     }
 
-    /// Handles a change on CPU `cpu` at `now`; `iowait` if a task wakes up there after waiting for I/O. `signals`
-    /// covers all CPUs in the domain.
+    /// Handles the scheduler's report from CPU `cpu` at `now`; `iowait` if a task wakes up there
+    /// after waiting for I/O. `signals` covers all CPUs in the domain.
     ///
     /// Returns the frequency to switch to, if it is not the one chosen before. While the rate limit
     /// lasts nothing changes, but the boost grows.
-    pub fn update(
+    pub fn choose_frequency_if_due(
         &mut self,
         now: Nanoseconds,
         cpu: usize,
@@ -151,8 +155,8 @@ impl Schedutil {
         let performance = with_headroom(utilisation, self.capacity);
         let mut next = self.target(performance);
 
-        // A CPU with a clock of its own gets no lower frequency if it has not been idle since the last update. It has more
-        // to do than the signal shows yet.
+        // A CPU with a clock of its own keeps its frequency if it has not been idle since the last
+        // update: it has more to do than its signal shows yet.
         if alone {
             let busy = std::mem::replace(&mut self.idle_calls, idle_calls) == idle_calls;
             if busy {
@@ -181,7 +185,7 @@ pub struct SchedutilPerf {
 }
 
 impl SchedutilPerf {
-    /// A CPU with a given capacity, before the first request.
+    /// The governor of a CPU with a given capacity, before its first request.
     pub fn new(
         settings: &SchedutilSettings,
         capacity: Capacity,
@@ -198,16 +202,17 @@ impl SchedutilPerf {
         }
     }
 
-    /// Capacity that requests are relative to.
+    /// Capacity of the CPU that requested performance is relative to.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
 
-    /// The scheduler reports a change at `now`; `iowait` if a task wakes up from waiting for I/O, `local` if the CPU reports
-    /// about itself: no other CPU can change its request.
+    /// Handles the scheduler's report at `now`; `iowait` if a task wakes up from waiting for I/O,
+    /// `local` if the CPU reports about itself: no other CPU can change its request.
     ///
-    /// Returns the performance to ask for, of the capacity, unless the rate limit lasts.
-    pub fn update(
+    /// Returns the performance to ask for, out of the capacity, or `None` while the rate limit
+    /// lasts.
+    pub fn choose_performance_if_due(
         &mut self,
         now: Nanoseconds,
         iowait: bool,
@@ -231,8 +236,8 @@ impl SchedutilPerf {
     }
 }
 
-/// The frequency at which a CPU with `capacity` has exactly `performance`.
-fn raw_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
+/// Frequency at which a CPU with `capacity` has exactly `performance`.
+fn exact_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
     let scaled = u64::from(highest.0) * u64::from(performance);
     match scaled.checked_div(u64::from(capacity.0)) {
         Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
@@ -240,9 +245,9 @@ fn raw_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Ki
     }
 }
 
-/// A quarter more than the utilisation, so that a busy CPU does not run at its limit, but no more
-/// than the CPU has (`sugov_effective_cpu_perf()`).
-fn with_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
+/// Utilisation and a quarter more, so that a busy CPU does not run at its limit, but no more than
+/// the CPU's capacity (`sugov_effective_cpu_perf()`).
+fn add_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
     let wanted = utilisation.0.saturating_add(utilisation.0 / 4);
     Capacity(wanted.min(capacity.0))
 }

@@ -6,19 +6,21 @@ use wakepath_hardware::IdleStates;
 /// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, `include/linux/pm_qos.h`).
 pub const NO_LATENCY_REQUEST: i64 = 2_147_483_647_000;
 
-/// How long the idle periods are that a state is right for, in ns, exit latency included: the kernel's `above` and `below`
-/// counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12).
+/// Lengths of the idle periods that an idle state is right for, in ns, exit latency included: the
+/// kernel's `above` and `below` counters (`cpuidle_enter_state()`, `drivers/cpuidle/cpuidle.c`,
+/// Linux 6.1 and 6.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FitBounds {
-    /// The state is too deep for shorter idle periods.
+    /// Idle periods shorter than this, in ns, are too short for the state: a shallower one was
+    /// right.
     pub shortest: u64,
-    /// It is too shallow for longer idle periods.
+    /// Idle periods longer than this, in ns, are too long for the state: a deeper one was right.
     pub longest: u64,
 }
 
 impl FitBounds {
     /// Figures for `state`.
-    pub fn new(states: &IdleStates, state: usize) -> Self {
+    pub fn for_state(states: &IdleStates, state: usize) -> Self {
         let entered = &states[state];
         let shallower = states[..state].iter().any(|s| !s.disabled);
         let deeper = states[state + 1..].iter().find(|s| !s.disabled);
@@ -74,7 +76,7 @@ mod tests {
         #[test]
         fn bounds_judge_alike(list in tables(), length in any::<u64>(), near in -2_i64..3) {
             for state in 0..list.len() {
-                let bounds = FitBounds::new(&list, state);
+                let bounds = FitBounds::for_state(&list, state);
                 for length in [
                     length,
                     length >> 40,

@@ -11,20 +11,20 @@ use wakepath_units::Nanoseconds;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use crate::psd::Ceiling;
 
-/// A CPU that goes idle. All times in ns.
+/// What is known of a CPU that goes idle. All times in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct IdleCall {
     /// The CPU's clock.
     pub now: u64,
     /// Time to the next timer that is not the tick; negative when it is overdue.
     pub next_timer: i64,
-    /// The tick is stopped already.
+    /// Whether the tick is stopped already.
     pub tick_stopped: bool,
     /// See [`IdleQuery::after_tick`].
     pub after_tick: bool,
-    /// When the tick comes next, if it is not stopped.
+    /// Time of the next tick, if the tick is not stopped.
     pub tick: u64,
-    /// A timer is too near for the tick to be stopped.
+    /// Whether a timer is too near for the tick to be stopped.
     pub keeps_tick: bool,
     /// See [`IdleQuery::latency_request`].
     pub latency_request: i64,
@@ -36,21 +36,21 @@ pub struct IdleCall {
     pub package_saving: i64,
 }
 
-/// Result of a query.
+/// State and tick that a CPU goes idle with, after the governor was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleChoice {
     /// The governor's answer.
     pub decision: IdleDecision,
     /// Index of the state that the CPU enters.
     pub state: usize,
-    /// The running tick is stopped before entry.
+    /// Whether the running tick is stopped before the CPU enters the state.
     pub stops_tick: bool,
 }
 
 impl IdleCall {
     /// The governor's input.
     #[inline(always)]
-    pub fn query(&self) -> IdleQuery {
+    pub fn governor_query(&self) -> IdleQuery {
         let delta_tick = if self.tick_stopped {
             self.next_timer
         } else {
@@ -74,9 +74,10 @@ impl IdleCall {
         }
     }
 
-    /// Asks the governor, on behalf of a CPU that may sleep no deeper than `ceiling` if a lease holds.
+    /// Asks the governor for an idle state. While a lease holds, the CPU may sleep no deeper than
+    /// `ceiling`.
     #[inline(always)]
-    pub fn choose<G: IdleGovernor>(
+    pub fn ask_governor<G: IdleGovernor>(
         &self,
         query: &IdleQuery,
         states: &IdleStates,
@@ -95,16 +96,16 @@ impl IdleCall {
     }
 }
 
-/// How long a polling state polls: as long as the governor says, or else `limit`.
+/// Time for which a polling state polls: the governor's own limit if it has one, or else `limit`.
 #[inline(always)]
-pub fn poll_limit<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseconds {
+pub fn own_poll_limit_or<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseconds {
     governor.poll_limit().unwrap_or(limit)
 }
 
 impl IdleOutcome {
-    /// The end at `clock` of an idle period that began at `since`, in ns.
+    /// Outcome of an idle period from `since` to `clock`, in ns.
     #[inline(always)]
-    pub fn of_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
+    pub fn for_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
         Self {
             clock,
             residency: Self::residency_of(clock - since),
@@ -113,9 +114,10 @@ impl IdleOutcome {
         }
     }
 
-    /// Counted residency for an idle period in ns: 0 would mean a refused state.
+    /// Residency that a governor is told for an idle period of `length` ns: at least 1, because 0
+    /// would mean a refused state.
     #[inline(always)]
-    pub fn residency_of(length: u64) -> u64 {
+    pub fn nonzero_residency(length: u64) -> u64 {
         length.max(1)
     }
 }

@@ -1,5 +1,5 @@
-//! The oracle knows how long the CPU will stay idle. It is the physical limit against which every
-//! governor is judged.
+//! The oracle governor knows how long the CPU will stay idle. No other governor can do better, so
+//! that each is judged against it.
 
 use wakepath_hardware::IdleStates;
 use wakepath_hardware::idle::MAX_STATES;
@@ -9,7 +9,7 @@ use super::power::{IdlePower, StatePower};
 use super::table::{StateSet, StateTable};
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, OracleGoal};
 
-/// The governor that knows [`IdleQuery::true_idle`].
+/// The oracle governor, which decides by [`IdleQuery::true_idle`].
 ///
 /// - [`OracleGoal::Energy`]: the enabled state, among those that may be left within the latency
 ///   request, that takes the least energy for the idle time at hand.
@@ -29,12 +29,12 @@ pub struct Oracle {
     goal: OracleGoal,
     tick: u64,
     power: Option<[StatePower; MAX_STATES]>,
-    /// Index of the last state.
+    /// Index of the deepest state.
     deepest: usize,
 }
 
 impl Oracle {
-    /// An oracle that judges energy by the states' target residencies.
+    /// An oracle governor that judges energy by the states' target residencies.
     pub fn new(states: &IdleStates, goal: OracleGoal, tick: TickRate) -> Self {
         Self {
             table: StateTable::new(states),
@@ -45,7 +45,7 @@ impl Oracle {
         }
     }
 
-    /// An oracle that judges energy by power figures.
+    /// An oracle governor that judges energy by power figures.
     pub fn with_power(
         states: &IdleStates,
         goal: OracleGoal,
@@ -61,9 +61,10 @@ impl Oracle {
         oracle
     }
 
-    /// The member of `states` with the least energy for an idle time; the shallower in case of a tie.
+    /// Member of `states` with the least energy for an idle time in ns; the shallower in case of a
+    /// tie.
     #[inline(always)]
-    fn cheapest(&self, states: StateSet, idle: u64, package_saving: i64) -> Option<usize> {
+    fn least_energy_state(&self, states: StateSet, idle: u64, package_saving: i64) -> Option<usize> {
         if let Some(power) = &self.power {
             return self.cheapest_by_power(power, states, idle, package_saving);
         }
@@ -74,8 +75,8 @@ impl Oracle {
             .or(states.shallowest())
     }
 
-    /// The members of `states` with the shortest exit.
-    fn quickest(&self, states: StateSet) -> StateSet {
+    /// Members of `states` with the shortest exit latency.
+    fn states_with_shortest_exit(&self, states: StateSet) -> StateSet {
         let soonest = (0..MAX_STATES)
             .filter(|&state| states.contains(state))
             .map(|state| self.table.exit_latency(state))
@@ -87,8 +88,8 @@ impl Oracle {
 }
 
 impl Oracle {
-    /// As [`Oracle::cheapest`], where the power is known.
-    fn cheapest_by_power(
+    /// Like [`Oracle::least_energy_state`], where the power of the states is known.
+    fn least_energy_state_by_power(
         &self,
         power: &[StatePower; MAX_STATES],
         states: StateSet,
@@ -107,10 +108,10 @@ impl Oracle {
             })
     }
 
-    /// The state for an idle time of `true_idle` ns in which the package may save `package_saving` fJ, within a
-    /// latency request in ns.
+    /// Best state for an idle time of `true_idle` ns in which the package may save `package_saving`
+    /// fJ, within a latency request in ns.
     #[inline(always)]
-    pub fn state_for(&self, true_idle: u64, package_saving: i64, latency_request: i64) -> usize {
+    pub fn best_state(&self, true_idle: u64, package_saving: i64, latency_request: i64) -> usize {
         let enabled = self.table.enabled();
         let candidates = match self.goal {
             OracleGoal::Energy => enabled.without(self.table.slower_than(latency_request)),

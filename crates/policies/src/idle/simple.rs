@@ -5,15 +5,16 @@ use wakepath_hardware::IdleStates;
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
-/// Always the shallowest enabled state (state 0 if none is), tick left alone. It is what a CPU does
-/// under `cpuidle.off`-like settings, and the least latency a machine can have.
+/// Governor that always takes the shallowest enabled state (state 0 if none is), tick left alone.
+/// It is what a CPU does under `cpuidle.off`-like settings, and the least latency a machine can
+/// have.
 #[derive(Clone, Debug)]
 pub struct Shallowest {
     pub(in crate::idle) table: StateTable,
 }
 
 impl Shallowest {
-    /// Creates the governor for a table of idle states.
+    /// The `shallowest` governor for a table of idle states.
     pub fn new(states: &IdleStates) -> Self {
         Self {
             table: StateTable::new(states),
@@ -34,15 +35,16 @@ impl IdleGovernor for Shallowest {
     fn reflect(&mut self, _entered: usize, _outcome: &IdleOutcome) {}
 }
 
-/// Always the deepest enabled state that may be left within the latency request; the shallowest
-/// enabled one if none may (state 0 if none is enabled). The tick is stopped unless that state polls.
+/// Governor that always takes the deepest enabled state within the latency request; the shallowest
+/// enabled one if none is (state 0 if none is enabled). The tick is stopped unless that state
+/// polls.
 #[derive(Clone, Debug)]
 pub struct Deepest {
     pub(in crate::idle) table: StateTable,
 }
 
 impl Deepest {
-    /// Creates the governor for a table of idle states.
+    /// The `deepest` governor for a table of idle states.
     pub fn new(states: &IdleStates) -> Self {
         Self {
             table: StateTable::new(states),

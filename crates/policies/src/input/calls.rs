@@ -20,17 +20,17 @@ const FIELDS: &[&str] = &[
     "poll_limit_hit",
 ];
 
-/// A pair of select and reflect.
+/// A governor's call: the query, and how the idle period after it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What the governor was asked. The true idle time is the residency of the outcome.
+    /// Query to the governor. The true idle time is the residency of the outcome.
     pub query: IdleQuery,
-    /// The outcome. A residency of 0 means that the driver refused the state.
+    /// How the idle period ended. A residency of 0 means that the driver refused the state.
     pub outcome: IdleOutcome,
 }
 
 impl fmt::Display for Call {
-    /// Writes a line of the call log, without line end.
+    /// Writes the call as a line of the call log, without line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { query, outcome } = self;
         write!(
@@ -54,7 +54,7 @@ impl fmt::Display for Call {
 ///
 /// `sleep_length_ns` and `delta_tick_ns` may be negative. The clock must not go back from one
 /// select to the next, nor from a select to its reflect unless the state was refused. After an
-/// error the log has no more to say.
+/// error the reader ends.
 #[derive(Debug)]
 pub struct CallReader<R> {
     rows: Rows<R>,
@@ -63,7 +63,7 @@ pub struct CallReader<R> {
 }
 
 impl<R: Read> CallReader<R> {
-    /// Reads `input`, called `file` in errors.
+    /// Reads a call log from `input`, called `file` in errors.
     pub fn new(input: R, file: &str) -> Self {
         Self {
             rows: Rows::new(input, file, FIELDS, LONGEST_LOG),
@@ -72,7 +72,7 @@ impl<R: Read> CallReader<R> {
         }
     }
 
-    fn read(&mut self) -> Result<Option<Call>, ReadError> {
+    fn read_call(&mut self) -> Result<Option<Call>, ReadError> {
         match self.rows.next()? {
             Some(row) => call(row, &mut self.clock).map(Some),
             None => Ok(None),
@@ -80,7 +80,7 @@ impl<R: Read> CallReader<R> {
     }
 }
 
-fn call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
+fn parse_call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
     let residency = row.unsigned(7, u64::MAX)?;
     let query = IdleQuery {
         sleep_length: row.signed(0)?,

@@ -6,10 +6,11 @@ use crate::idle::IdleDecision;
 
 use super::rows::{LONGEST_LOG, ReadError, Rows};
 
-/// Reads lines of `index,stop_tick` from `input`, called `file` in errors.
+/// Reads a decision log, lines of `index,stop_tick`, from `input`, called `file` in errors.
 ///
 /// # Errors
-/// A line is none, or there is none at all.
+///
+/// A line is no decision, or the input has no lines.
 pub fn read_decisions(input: impl Read, file: &str) -> Result<Vec<IdleDecision>, ReadError> {
     let mut rows = Rows::new(input, file, &["index", "stop_tick"], LONGEST_LOG);
     let mut decisions = Vec::new();

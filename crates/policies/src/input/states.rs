@@ -8,7 +8,7 @@ use wakepath_units::Nanoseconds;
 
 use super::rows::{ReadError, Row, Rows};
 
-/// Longest table, in bytes.
+/// Most bytes of a state table that a reader accepts.
 const LONGEST_TABLE: u64 = 1 << 20;
 
 const FIELDS: &[&str] = &[
@@ -19,11 +19,11 @@ const FIELDS: &[&str] = &[
     "disabled",
 ];
 
-fn read_time(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
+fn parse_nanoseconds(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
     row.unsigned(field, i64::MAX as u64).map(Nanoseconds)
 }
 
-/// Reads a state table from `input`, called `file` in errors.
+/// Reads a table of a CPU's idle states from `input`, called `file` in errors.
 ///
 /// Target residencies must not decrease from one state to the next deeper one. Exit latencies may: on real machines a
 /// cluster state can be left sooner than a core state that pays off earlier. Qualcomm SDM630 in Linux 6.12 declares

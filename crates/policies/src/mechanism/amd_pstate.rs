@@ -5,7 +5,8 @@ use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
 use crate::freq::amd_pstate::{AmdGovernor, AmdMode, AmdPstateSettings};
 
-/// The preferences that have names (`epp_values`, `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
+/// Energy-performance preferences that have names in AMD's driver (`epp_values`,
+/// `drivers/cpufreq/amd-pstate.c`, Linux 7.3).
 const NAMED: &[(&str, u8)] = &[
     ("performance", 0x00),
     ("balance_performance", 0x80),
@@ -13,7 +14,7 @@ const NAMED: &[(&str, u8)] = &[
     ("power", 0xFF),
 ];
 
-/// Linux 6.3 brought active mode, 6.4 guided mode.
+/// First kernel with all of amd-pstate's modes: Linux 6.3 brought active mode, 6.4 guided mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 4, 0);
 
 static MODE: Key<AmdMode> = choice(
@@ -102,7 +103,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     },
 };
 
-/// The number that AMD's driver has for a named preference.
+/// Number of a named energy-performance preference in AMD's driver; `None` for an unknown name.
 pub fn epp_number(name: &str) -> Option<u8> {
     NAMED
         .iter()

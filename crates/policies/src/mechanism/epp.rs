@@ -4,7 +4,7 @@ use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::epp::{Epp, NAMED};
 
-const fn named(index: usize) -> (&'static str, Epp) {
+const fn named_preference(index: usize) -> (&'static str, Epp) {
     let (name, number) = NAMED[index];
     (name, Epp::Named(name, number))
 }

@@ -4,7 +4,7 @@ use super::key::{Key, number_as, switch};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::idle::{HaltpollParameters, IdlePolicy};
 
-const fn parameter(
+const fn module_parameter_key(
     name: &'static str,
     default: &'static str,
     unit: &'static str,

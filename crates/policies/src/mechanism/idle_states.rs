@@ -6,8 +6,9 @@ use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::idle::limit::{IdleStatesLimit, StateLimit};
 
-/// The name of an idle state: a letter, then letters, digits, blanks, `-`, `_` and `.`.
-pub(super) fn state_name(text: &str) -> Option<String> {
+/// Accepts the name of an idle state: a letter, then letters, digits, blanks, `-`, `_` and `.`;
+/// `None` for other texts.
+pub(super) fn parse_state_name(text: &str) -> Option<String> {
     let name = text.starts_with(|c: char| c.is_ascii_alphabetic())
         && !text.ends_with(' ')
         && text
@@ -16,8 +17,8 @@ pub(super) fn state_name(text: &str) -> Option<String> {
     name.then(|| text.to_owned())
 }
 
-/// A latency in whole microseconds, the kernel's resolution.
-pub(super) fn latency(text: &str) -> Option<Nanoseconds> {
+/// Parses an exit latency in whole microseconds, the kernel's resolution.
+pub(super) fn parse_whole_microseconds(text: &str) -> Option<Nanoseconds> {
     quantity::time(text).filter(|time| time.0 % 1_000 == 0)
 }
 

@@ -73,7 +73,7 @@ static RULE: Key<LeaseRule> = choice(
     "whose leases: those of the kernel patch, of wakepath's module, or of its daemon",
 );
 
-fn ceiling(text: &str) -> Option<LeaseCeiling> {
+fn parse_lease_ceiling(text: &str) -> Option<LeaseCeiling> {
     if let Some(index) = text.strip_prefix("state:") {
         let index = usize::try_from(quantity::whole(index)?).ok()?;
         return (index < MAX_STATES).then_some(LeaseCeiling::Of(Ceiling::State(index)));

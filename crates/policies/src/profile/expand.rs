@@ -1,20 +1,20 @@
-//! What a profile becomes on a machine.
+//! Expansion of another tool's profile to policies on a machine.
 
 use super::declaration::Profile;
 use crate::spec::{PolicySet, PolicySpec, SpecError};
 
-/// A set with its profile expanded.
+/// A policy set whose profile was replaced by policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
     /// The set.
     pub set: PolicySet,
-    /// Notes on profile settings that are missing in the set.
+    /// Notes on settings of the profile that the set lacks.
     pub notes: Vec<String>,
 }
 
 impl Profile {
-    /// Alternative policies for each setting.
-    pub fn choices(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
+    /// Alternative policies for each setting of the profile, best first.
+    pub fn alternatives_per_setting(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
         self.policies
             .iter()
             .map(|names| names.iter().flat_map(|name| name.parse()).collect())
@@ -22,12 +22,13 @@ impl Profile {
 }
 
 impl PolicySet {
-    /// Expands the profile on a machine. A callback tells whether the machine has a policy, given the set so far.
-    /// Profile mechanisms also found in `own`, the machine's policies, keep the keys that the profile leaves out.
+    /// Replaces the set's profile by policies for a machine. `has` tells whether the machine has a
+    /// policy, given the set so far. Profile mechanisms also found in `own`, the machine's
+    /// policies, keep the keys that the profile leaves out.
     ///
     /// # Errors
     /// Two policies contradict each other; impossible with [`PROFILES`](super::PROFILES).
-    pub fn expand(
+    pub fn expand_profile(
         &self,
         own: &Self,
         has: impl Fn(&PolicySpec, &Self) -> bool,
@@ -60,8 +61,9 @@ impl PolicySet {
         })
     }
 
-    /// A copy where each policy missing in `said` inherits keys from the same kind of policy in `own`.
-    fn keeping_keys_of(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
+    /// Copies the set; each policy whose kind is missing in `said` inherits keys from the same kind
+    /// of policy in `own`.
+    fn inherit_keys_from(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {
             if let Some(own) = own.get(policy.kind())

@@ -6,12 +6,12 @@ use super::declaration::{Profile, Tool};
 use super::published::{PROFILES, TOOLS};
 use crate::spec::SpecError;
 
-/// Names of the tools.
+/// Names of the tools whose profiles policy sets can name.
 pub(crate) fn profile_tools() -> impl Iterator<Item = &'static str> {
     TOOLS.iter().map(|tool| tool.name)
 }
 
-/// Splits a part of a set into tool and profile name.
+/// Splits a part of a policy set into its tool and the rest; `None` if no tool has the name.
 fn split_tool(text: &str) -> Option<(&'static Tool, &str)> {
     let end = text.find(['[', '@']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -19,15 +19,16 @@ fn split_tool(text: &str) -> Option<(&'static Tool, &str)> {
     tool.map(|tool| (*tool, rest.trim()))
 }
 
-/// Whether a part of a set names a profile, or tries to.
+/// Whether a part of a policy set names a tool's profile, or tries to.
 pub(crate) fn is_profile(text: &str) -> bool {
     split_tool(text).is_some()
 }
 
-/// The profile in `TOOL[NAME]`; `None` without a tool that has profiles.
+/// Finds the profile that `TOOL[NAME]` names; `None` if the text does not begin with a tool.
 ///
 /// # Errors
-/// The tool has no such profile here, or it is written otherwise.
+///
+/// The tool has no such profile here, or the text is malformed.
 pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecError>> {
     let (tool, rest) = split_tool(text.trim())?;
     let name = rest

@@ -34,7 +34,7 @@ const ON_DEMAND: &[&str] = &[
     "amd-pstate[governor=powersave]",
     "powersave",
 ];
-/// `schedutil|conservative|powersave`; there is no policy for `conservative`.
+/// Policies for `schedutil|conservative|powersave` in `TuneD`; no policy stands for `conservative`.
 const SAVING: &[&str] = &[
     "schedutil",
     "intel_pstate-hwp",
@@ -42,14 +42,14 @@ const SAVING: &[&str] = &[
     "amd-pstate[governor=powersave]",
     "powersave",
 ];
-/// `performance`, a setting of its own in AMD's driver.
+/// Policies for the governor `performance` in `TuneD`; AMD's driver has it as a setting.
 const PERFORMANCE: &[&str] = &["amd-pstate[governor=performance]", "performance"];
-/// Governor set by power-profiles-daemon along with an EPP.
+/// Governors that power-profiles-daemon sets along with an energy-performance preference.
 const SCALING: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=powersave]"];
-/// Likewise, in the profile `performance`.
+/// Governors that power-profiles-daemon sets in the profile `performance`.
 const SCALING_FAST: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=performance]"];
 
-const fn tuned(text: &'static str, summary: &'static str, source: &'static str) -> Profile {
+const fn tuned_profile(text: &'static str, summary: &'static str, source: &'static str) -> Profile {
     Profile {
         tool: &TUNED,
         text,
@@ -76,7 +76,7 @@ const fn power_profile(
     }
 }
 
-/// All profiles, in listing order.
+/// All profiles of other tools, in listing order.
 pub static PROFILES: &[Profile] = &[
     Profile {
         policies: &[ON_DEMAND, EPP_BALANCED],

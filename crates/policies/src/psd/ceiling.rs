@@ -1,4 +1,4 @@
-//! How deeply a CPU with a lease may sleep, and what its governor is asked.
+//! How deeply a CPU with a lease may sleep, and how its governor is asked.
 
 use serde::Serialize;
 use wakepath_hardware::IdleStates;
@@ -7,32 +7,32 @@ use wakepath_units::Nanoseconds;
 use crate::idle::limit::{NoSuchState, state_index};
 use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
 
-/// How deeply a CPU with a lease may sleep.
+/// Deepest sleep of a CPU while its lease holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ceiling {
-    /// Only in its shallowest enabled state, as in the patch.
+    /// The CPU may enter only its shallowest enabled state, as in the proposed kernel patch.
     #[default]
     Shallowest,
-    /// The state with this index is the deepest.
+    /// The CPU may enter no state deeper than the one with this index.
     State(usize),
-    /// Only states with exit latency up to this limit.
+    /// The CPU may enter only states with an exit latency up to this limit.
     Latency(Nanoseconds),
 }
 
-/// A ceiling as people give it: a state's name means another state on another machine.
+/// A lease's ceiling as users write it: a state's name means another state on another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum LeaseCeiling {
-    /// A ceiling independent of the machine.
+    /// A ceiling that means the same on every machine.
     Of(Ceiling),
-    /// The state with this name is the deepest.
+    /// The state with this driver's name is the deepest.
     Named(String),
-    /// Just above C1 and C1E ([`auto_ceiling`]).
+    /// The ceiling is just above C1 and C1E ([`auto_ceiling`]).
     Auto,
 }
 
-/// States that take longer to leave are deep: reviewers of the kernel asked for a ceiling "just above
-/// C1/C1E", which are left within 10 us on every recorded system.
+/// Exit latency up to which a state counts as shallow: reviewers of the kernel asked for a ceiling
+/// "just above C1/C1E", which are left within 10 us on every recorded system.
 const SHALLOW: Nanoseconds = Nanoseconds(10_000);
 
 /// The latency just above C1 and C1E: the exit latency of the deepest state that is still shallow, or of
@@ -53,11 +53,12 @@ pub fn auto_ceiling(sleeping: impl Iterator<Item = Nanoseconds> + Clone) -> Opti
 }
 
 impl LeaseCeiling {
-    /// The ceiling on a machine with these idle states.
+    /// Ceiling of a lease on a machine with these idle states.
     ///
     /// # Errors
-    /// No state has the name.
-    pub fn on(&self, states: &IdleStates) -> Result<Ceiling, NoSuchState> {
+    ///
+    /// No idle state has the ceiling's name.
+    pub fn resolve_for_states(&self, states: &IdleStates) -> Result<Ceiling, NoSuchState> {
         let name = match self {
             Self::Of(ceiling) => return Ok(*ceiling),
             Self::Named(name) => name,
@@ -71,13 +72,14 @@ impl LeaseCeiling {
     }
 }
 
-fn shallowest_enabled(states: &IdleStates) -> usize {
+fn shallowest_enabled_state(states: &IdleStates) -> usize {
     let shallowest = states.iter().position(|state| !state.disabled);
     shallowest.unwrap_or(0)
 }
 
-/// The deepest enabled state up to an index that can be left within a limit, else the shallowest enabled one.
-fn deepest_within(states: &IdleStates, deepest: usize, limit: Nanoseconds) -> usize {
+/// Deepest enabled state, up to an index, whose exit latency is within a limit; else the shallowest
+/// enabled state.
+fn deepest_state_within(states: &IdleStates, deepest: usize, limit: Nanoseconds) -> usize {
     (0..=deepest)
         .rfind(|index| !states[*index].disabled && states[*index].exit_latency <= limit)
         .or_else(|| (0..=deepest).find(|index| !states[*index].disabled))
@@ -85,7 +87,7 @@ fn deepest_within(states: &IdleStates, deepest: usize, limit: Nanoseconds) -> us
 }
 
 impl Ceiling {
-    /// The longest exit latency that a CPU with a lease tolerates.
+    /// Longest exit latency that a CPU tolerates while its lease holds.
     pub fn latency_limit(self, states: &IdleStates) -> Nanoseconds {
         match self {
             Self::Shallowest => Nanoseconds::ZERO,
@@ -94,29 +96,31 @@ impl Ceiling {
         }
     }
 
-    /// The deepest index that a CPU with a lease may enter, as far as the ceiling limits the index.
-    fn deepest_index(self, states: &IdleStates) -> usize {
+    /// Deepest state index that a CPU may enter while its lease holds, as far as the ceiling limits
+    /// the index.
+    fn deepest_allowed_state(self, states: &IdleStates) -> usize {
         let deepest = states.len() - 1;
         match self {
             Self::Shallowest => shallowest_enabled(states),
-            // The CPU has to be in some state even where those up to the ceiling are switched off.
+            // The CPU has to enter some state even if all states up to the ceiling are switched
+            // off.
             Self::State(index) => index.min(deepest).max(shallowest_enabled(states)),
             Self::Latency(_) => deepest,
         }
     }
 
-    /// Whether a governor was driven into a state that is switched off by a ceiling that names a state: menu takes state 0
-    /// when no latency is allowed, enabled or not.
-    fn must_replace_disabled(self, states: &IdleStates, state: usize) -> bool {
+    /// Whether a governor chose a state that is switched off because of a ceiling that names a
+    /// state: menu takes state 0 when no latency is allowed, enabled or not.
+    fn drove_into_disabled_state(self, states: &IdleStates, state: usize) -> bool {
         matches!(self, Self::State(_)) && states[state].disabled
     }
 
-    /// Asks `governor` on behalf of a CPU with a lease.
+    /// Asks `governor` for the state of a CPU while its lease holds.
     ///
     /// The governor sees the lowered latency request, so that its memory stays in step with what happens. An answer
     /// deeper than the ceiling is replaced by the deepest enabled state up to it. In the shallowest state the tick is
     /// left alone, so that the CPU decides anew when the lease is over.
-    pub fn select<G: IdleGovernor>(
+    pub fn select_below_ceiling<G: IdleGovernor>(
         self,
         states: &IdleStates,
         governor: &mut G,

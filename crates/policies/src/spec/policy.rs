@@ -19,19 +19,19 @@ use crate::mechanism::{
 use crate::profile::{is_profile, profile_tools};
 use crate::psd::PsdSettings;
 
-/// A policy with version and keys, as given by name.
+/// A policy as users write it: mechanism, version and keys.
 #[derive(Clone)]
 pub struct PolicySpec {
     mechanism: &'static Mechanism,
     version: Option<KernelVersion>,
-    /// The version was not given.
+    /// Whether the user gave no version.
     bare: bool,
     keys: Vec<GivenKey>,
     policy: Policy,
 }
 
 impl PolicySpec {
-    /// Mechanism of the policy.
+    /// Mechanism that the policy uses.
     pub fn mechanism(&self) -> &'static Mechanism {
         self.mechanism
     }
@@ -41,39 +41,39 @@ impl PolicySpec {
         self.policy.kind()
     }
 
-    /// The version, if the policy has versions.
+    /// Kernel version of the policy; `None` if its mechanism is equal in all versions.
     pub fn version(&self) -> Option<KernelVersion> {
         self.version
     }
 
-    /// Whether the name lacks a version although versions exist: the kernel at hand decides then.
+    /// Whether the text lacks a version although versions differ: the kernel at hand decides then.
     pub fn is_bare(&self) -> bool {
         self.bare && self.version.is_some()
     }
 
-    /// Given keys, in the order given.
-    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// Keys that the user gave, in that order, each with its value.
+    pub fn given_keys(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.keys
             .iter()
             .map(|(key, value)| (key.info().name, &**value))
     }
 
-    /// The policy in typed form.
-    pub fn policy(&self) -> &Policy {
+    /// The policy with its keys in typed form.
+    pub fn typed_policy(&self) -> &Policy {
         &self.policy
     }
 
     /// The user's own governor, if the policy is one.
-    pub fn program(&self) -> Option<&Program> {
+    pub fn own_governor(&self) -> Option<&Program> {
         match &self.policy {
             Policy::Idle(IdlePolicy::Program(program)) => Some(program),
             _ => None,
         }
     }
 
-    /// A copy with another own governor, if the policy is one.
+    /// A copy with another program, if the policy is a user's own governor.
     #[must_use]
-    pub fn with_program(&self, program: Program) -> Self {
+    pub fn with_own_governor(&self, program: Program) -> Self {
         let mut changed = self.clone();
         if self.program().is_some() {
             changed.policy = Policy::Idle(IdlePolicy::Program(program));
@@ -81,39 +81,55 @@ impl PolicySpec {
         changed
     }
 
-    /// The policy as an idle policy, else an error with the actual kind.
-    pub fn idle(&self) -> Result<IdlePolicy, SpecError> {
+    /// The policy as an idle policy.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_idle_policy(&self) -> Result<IdlePolicy, SpecError> {
         match &self.policy {
             Policy::Idle(policy) => Ok(policy.clone()),
             _ => Err(self.wrong_kind(Kind::Idle)),
         }
     }
 
-    /// The policy as a frequency policy, else an error with the actual kind.
-    pub fn frequency(&self) -> Result<FreqPolicy, SpecError> {
+    /// The policy as a frequency policy.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_frequency_policy(&self) -> Result<FreqPolicy, SpecError> {
         match self.policy {
             Policy::Frequency(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Frequency)),
         }
     }
 
-    /// The policy as PSD settings, else an error with the actual kind.
-    pub fn psd(&self) -> Result<PsdSettings, SpecError> {
+    /// The policy as PSD settings.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_psd_settings(&self) -> Result<PsdSettings, SpecError> {
         match &self.policy {
             Policy::Psd(policy) => Ok(policy.clone()),
             _ => Err(self.wrong_kind(Kind::Psd)),
         }
     }
 
-    /// The policy as APST settings, else an error with the actual kind.
-    pub fn apst(&self) -> Result<ApstSettings, SpecError> {
+    /// The policy as APST settings.
+    ///
+    /// # Errors
+    ///
+    /// The policy decides something else.
+    pub fn as_apst_settings(&self) -> Result<ApstSettings, SpecError> {
         match self.policy {
             Policy::Apst(policy) => Ok(policy),
             _ => Err(self.wrong_kind(Kind::Apst)),
         }
     }
 
-    fn wrong_kind(&self, wanted: Kind) -> SpecError {
+    fn wrong_kind_error(&self, wanted: Kind) -> SpecError {
         SpecError::WrongKind {
             name: self.to_string(),
             wanted: with_article(wanted.name()),
@@ -122,11 +138,11 @@ impl PolicySpec {
         }
     }
 
-    /// A copy with another value for a key.
+    /// A copy of the policy with another value for a key.
     ///
     /// # Errors
     /// The policy has no such key, or the key cannot have the value.
-    pub fn with(&self, key: &str, value: &str) -> Result<Self, SpecError> {
+    pub fn with_key(&self, key: &str, value: &str) -> Result<Self, SpecError> {
         let (key, value) = check_key(self.mechanism, key, value)?;
         let mut keys = self.keys.clone();
         match keys
@@ -141,10 +157,10 @@ impl PolicySpec {
         Ok(Self { bare, ..changed })
     }
 
-    /// The policy in another kernel, or in the next known series if that kernel is unknown; unchanged if versions do
-    /// not differ.
+    /// The policy in another kernel version, or in the next known series if that kernel is unknown;
+    /// unchanged if versions do not differ.
     #[must_use]
-    pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
+    pub fn in_kernel_version(&self, kernel: KernelVersion) -> Self {
         let changed = if self.mechanism.versioned {
             std::iter::once(kernel)
                 .chain(kernel.next_series())
@@ -155,14 +171,15 @@ impl PolicySpec {
         changed.unwrap_or_else(|| self.clone())
     }
 
-    /// The policy in another version; `None` if that version has no such policy.
+    /// The policy in another kernel version; `None` if its mechanism does not exist there.
     fn at_version(&self, version: Option<KernelVersion>) -> Option<Self> {
         Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok()
     }
 
-    /// The policy on a kernel: a bare name gets the kernel's version; a given version stays.
+    /// The policy on a machine's kernel: a bare name gets the kernel's version; a given version
+    /// stays.
     #[must_use]
-    pub fn on_kernel(&self, kernel: KernelVersion) -> Self {
+    pub fn with_kernel_if_bare(&self, kernel: KernelVersion) -> Self {
         if self.bare {
             self.of_kernel(kernel)
         } else {
@@ -170,16 +187,17 @@ impl PolicySpec {
         }
     }
 
-    /// A copy that keeps today's version of its name, also on a machine with another kernel.
-    pub(crate) fn with_version(&self) -> Self {
+    /// A copy that counts its version as given, so that a machine with another kernel does not
+    /// change it.
+    pub(crate) fn with_fixed_version(&self) -> Self {
         Self {
             bare: self.bare && self.version.is_none(),
             ..self.clone()
         }
     }
 
-    /// A copy without some keys, which fall back to defaults. Required keys stay.
-    pub(crate) fn without(&self, keys: &[&str]) -> Self {
+    /// A copy of the policy without some keys, which fall back to defaults. Required keys stay.
+    pub(crate) fn without_keys(&self, keys: &[&str]) -> Self {
         let kept: Vec<GivenKey> = self
             .keys
             .iter()
@@ -191,8 +209,9 @@ impl PolicySpec {
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
-    /// Fills gaps from `own`, the policy that a machine runs: with the same mechanism, its version and keys apply
-    /// where this policy has none. Keys in `left_out`, and keys that contradict this policy, are ignored.
+    /// Fills the policy's gaps from `own`, the policy that a machine runs: with the same mechanism,
+    /// its version and keys apply where this policy has none. Keys in `left_out`, and keys that
+    /// contradict this policy, are ignored.
     pub(crate) fn filled_from(&self, own: &Self, left_out: &[&str]) -> Self {
         if own.mechanism != self.mechanism {
             return self.clone();
@@ -239,8 +258,9 @@ impl PolicySpec {
 }
 
 impl PolicySpec {
-    /// Text as given by a person: a bare name stays without version, because machines differ in its meaning.
-    pub fn as_written(&self) -> String {
+    /// Text of the policy as the user wrote it: a bare name stays without version, because machines
+    /// differ in its meaning.
+    pub fn text_as_written(&self) -> String {
         let mut written = self.clone();
         if self.bare {
             written.version = None;
@@ -328,7 +348,7 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// The parts of `NAME@VERSION[keys]`.
+/// Name, version and keys in the text of a policy, `NAME@VERSION[keys]`.
 struct SpecParts<'a> {
     name: &'a str,
     version: Option<&'a str>,
@@ -336,7 +356,7 @@ struct SpecParts<'a> {
 }
 
 impl<'a> SpecParts<'a> {
-    fn split(text: &'a str) -> Result<Self, SpecError> {
+    fn split_text(text: &'a str) -> Result<Self, SpecError> {
         let (head, keys) = match text.split_once('[') {
             Some((head, rest)) => {
                 let keys = rest
@@ -358,7 +378,8 @@ impl<'a> SpecParts<'a> {
     }
 }
 
-/// The keys between brackets, each known, allowed and given once. `text` is the whole policy, for messages.
+/// Parses the keys between a policy's brackets, each known, allowed and given once. `text` is the
+/// whole policy, for messages.
 fn parse_keys(
     mechanism: &'static Mechanism,
     keys: &str,
@@ -381,8 +402,8 @@ fn parse_keys(
     Ok(given)
 }
 
-/// Splits `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to the value of a
-/// list. `None` if there is something else without `=`.
+/// Splits a policy's keys `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to
+/// the value of a list. `None` if there is something else without `=`.
 fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&'a str, String)>> {
     let mut keys: Vec<(&str, String)> = Vec::new();
     for part in text.split(',') {
@@ -398,8 +419,12 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
     Some(keys)
 }
 
-/// The mechanism with this name, else an error with the most similar name.
-fn find_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
+/// Finds the mechanism with this name.
+///
+/// # Errors
+///
+/// The error suggests the most similar name.
+fn find_mechanism_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
     if let Some(found) = find_mechanism(name) {
         return Ok(found);
     }
@@ -424,7 +449,7 @@ fn find_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
     })
 }
 
-fn check_key(
+fn find_and_check_key(
     mechanism: &'static Mechanism,
     key: &str,
     value: &str,
@@ -455,8 +480,8 @@ fn check_key(
     }
 }
 
-/// The version for a mechanism: given after the `@`, or else the bare name's. `None` for a mechanism without
-/// versions.
+/// Version for a mechanism: the one after the `@`, or else the bare name's. `None` for a mechanism
+/// without versions.
 fn choose_version(
     mechanism: &'static Mechanism,
     wanted: Option<&str>,
@@ -479,8 +504,8 @@ fn choose_version(
     })
 }
 
-/// `an idle`, `a frequency`.
-fn with_article(kind: &str) -> String {
+/// Kind of decision with its indefinite article: `an idle`, `a frequency`.
+fn add_article(kind: &str) -> String {
     let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'H']) {
         "an"
     } else {
@@ -489,8 +514,8 @@ fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// Names of mechanisms of a kind, or of all mechanisms and tools with profiles.
-fn names(kind: Option<Kind>) -> String {
+/// Names of the mechanisms of a kind, or of all mechanisms and tools with profiles.
+fn list_names(kind: Option<Kind>) -> String {
     let mechanisms = MECHANISMS
         .iter()
         .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))

@@ -49,7 +49,7 @@ impl TrueState {
             mwait: s.mwait,
             disabled: s.disabled,
             target_residency: s.target_residency_us.micros().0,
-            fit: FitBounds::new(declared, index),
+            fit: FitBounds::for_state(declared, index),
         }
     }
 }

@@ -114,7 +114,7 @@ fn answer(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
             "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
         );
     };
-    let mut governor = Governor::in_kernel(&policy, &log.states.declared, log.tick);
+    let mut governor = Governor::new_or_only_state(&policy, &log.states.declared, log.tick);
     let mut answers = Vec::new();
     let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
     governor.run_log(calls, |decision| answers.push(decision));

@@ -1,4 +1,4 @@
-//! Answers to questions with a goal.
+//! Answers to a study's questions that have a goal.
 
 use serde::Serialize;
 use wakepath_results::{Document, Goal, Question};
@@ -11,24 +11,26 @@ use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 use crate::results::source::{Load, Source, policy_name};
 
-/// Most front policies in a sentence.
+/// Most policies of a Pareto front that a sentence lists.
 const MAX_LISTED: usize = 10;
 
-/// A question with a goal, and the answer.
+/// A study's question with a goal, and the answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The question in words.
     pub question: String,
-    /// The answer; none where the results do not say.
+    /// Choice of a policy; `None` where the results do not say.
     pub choice: Option<Choice>,
-    /// The Pareto front in the metrics of the question; empty if the question has only one metric.
+    /// Policies on the Pareto front in the metrics of the question; empty if the question has only
+    /// one metric.
     pub front: Vec<String>,
-    /// The answer in sentences, or why there is none.
+    /// Answer in sentences, or why there is none.
     pub sentences: Vec<String>,
 }
 
-/// Answers all questions with a goal, in the order of the sources, which the comparison has to cover.
-pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
+/// Answers all questions with a goal, in the order of the sources, which the comparison has to
+/// cover.
+pub fn answer_all_questions(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     let answers = sources.iter().enumerate().flat_map(|(index, source)| {
         let questions = source.document.questions.iter();
         questions.flat_map(move |question| answer(sources, index, question, comparison))
@@ -36,9 +38,9 @@ pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     answers.collect()
 }
 
-/// Answers a question from source number `index` alone: over all machines, and on each machine if there are several. A
-/// question without a goal has no answer.
-pub fn answer(
+/// Answers a question from source number `index` alone: over all machines, and on each machine if
+/// there are several. A question without a goal has no answer.
+pub fn answer_question(
     sources: &[Source],
     index: usize,
     question: &Question,
@@ -81,8 +83,8 @@ pub fn answer(
     answers.collect()
 }
 
-/// The loads of a question on a machine, or on all machines.
-fn asked_loads(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
+/// Loads that a question is about, on one machine or on all machines.
+fn loads_of_question(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
     document
         .loads()
         .filter(|(on, workload)| {
@@ -93,7 +95,7 @@ fn asked_loads(document: &Document, question: &Question, machine: Option<&str>) 
         .collect()
 }
 
-fn answer_among(
+fn answer_for_subset(
     comparison: &Comparison,
     question: &Question,
     goal: Goal,
@@ -124,7 +126,8 @@ fn answer_among(
     answer
 }
 
-/// The front in the metrics of a question, if the question has several metrics.
+/// Policies on the Pareto front in the metrics of a question; none if the question has only one
+/// metric.
 fn front_policies(
     comparison: &Comparison,
     question: &Question,
@@ -145,8 +148,8 @@ fn front_policies(
 }
 
 impl Answer {
-    /// Gives the policies other names.
-    pub fn rename(&mut self, name: impl Fn(&str) -> String) {
+    /// Renames the policies in the answer, and writes the sentences anew.
+    pub fn rename_policies(&mut self, name: impl Fn(&str) -> String) {
         for policy in &mut self.front {
             *policy = name(policy);
         }

@@ -1,4 +1,4 @@
-//! Ranks policies by an objective.
+//! Ranks policies by an objective: a goal and conditions.
 
 use wakepath_results::{Condition, Goal, Metric};
 
@@ -7,24 +7,25 @@ use super::subset::{PolicyRows, Subset, find_metric, mean_over_workloads};
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 
-/// A goal with conditions.
+/// What to choose a policy by: a goal with conditions.
 #[derive(Clone, Debug)]
 pub struct Objective {
     /// Name of the goal's metric.
     pub metric: String,
-    /// Whether the metric is minimised or maximised.
+    /// Whether the goal's metric is minimised or maximised.
     pub goal: Goal,
     /// Conditions that the policy has to keep on every workload.
     pub keep: Vec<Condition>,
-    /// Policies and workloads to consider.
+    /// Policies and workloads to choose among.
     pub among: Subset,
 }
 
 /// Chooses among policies that have all metrics of the objective on every workload.
 ///
 /// # Errors
-/// A metric that the comparison does not have; no policy that has all metrics.
-pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, CompareError> {
+///
+/// The comparison lacks a metric of the objective, or no policy has all metrics.
+pub fn choose_policy(comparison: &Comparison, objective: &Objective) -> Result<Choice, CompareError> {
     let mut names = vec![objective.metric.as_str()];
     names.extend(objective.keep.iter().map(|c| c.metric.as_str()));
     let metrics: Vec<Metric> = names
@@ -57,7 +58,8 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
     Ok(choice)
 }
 
-/// A policy with its rows for the goal, followed by the rows for each condition.
+/// Makes a candidate of a policy from its rows for the goal, followed by the rows for each
+/// condition.
 fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidate {
     let (value, doubt) = mean_over_workloads(&policy.rows[0]);
     let mut candidate = Candidate {
@@ -91,7 +93,8 @@ fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidat
     candidate
 }
 
-/// Percent of the limit by which a mean misses a condition; 0 or less if the mean keeps the condition.
+/// Percent of the limit by which the mean in a row misses a condition; 0 or less if the mean keeps
+/// the condition.
 fn miss_percent(condition: &Condition, row: &Row) -> f64 {
     let sign = if condition.below { 1.0 } else { -1.0 };
     let size = condition.limit.abs().max(f64::MIN_POSITIVE);

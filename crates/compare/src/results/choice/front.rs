@@ -1,4 +1,4 @@
-//! Pareto fronts: policies that no other policy beats.
+//! Pareto fronts: policies that no other policy beats in all metrics.
 
 use serde::Serialize;
 use wakepath_results::Better;
@@ -7,25 +7,27 @@ use super::subset::{Subset, find_metric, mean_over_workloads};
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 
-/// A policy with its values.
+/// A policy with its values in the metrics of a Pareto front.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// The policy.
     pub policy: String,
-    /// Each metric's geometric mean over the workloads.
+    /// Geometric mean of each metric over the workloads.
     pub values: Vec<f64>,
-    /// How far each value may be off; none for too few runs.
+    /// How far each value may be off; `None` for too few runs.
     #[serde(skip)]
     pub doubts: Vec<Option<f64>>,
-    /// Whether no other policy beats this policy.
+    /// Whether the policy is on the Pareto front: no other policy beats it.
     pub on_front: bool,
 }
 
-/// Policies in the order of the comparison, each with whether another policy beats its metrics.
+/// Finds the Pareto front: all policies in the order of the comparison, each with whether another
+/// policy beats it.
 ///
 /// # Errors
-/// A metric that the comparison does not have; no policy that has all metrics.
-pub fn front(
+///
+/// The comparison lacks a metric, or no policy has all metrics.
+pub fn find_pareto_front(
     comparison: &Comparison,
     metrics: &[String],
     among: &Subset,
@@ -57,9 +59,10 @@ pub fn front(
     Ok(points)
 }
 
-/// Whether each point is on the front: no other point is as good in all dimensions and better in one. A point with a value
-/// that is no finite number is never on the front and beats nothing.
-pub fn front_of(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
+/// Whether each point is on the Pareto front: no other point is as good in all dimensions and
+/// better in one. A point with a value that is no finite number is never on the front and beats
+/// nothing.
+pub fn are_on_pareto_front(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
     let points: Vec<&[f64]> = points.iter().map(AsRef::as_ref).collect();
     points
         .iter()
@@ -70,7 +73,7 @@ pub fn front_of(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
         .collect()
 }
 
-fn is_finite(point: &[f64]) -> bool {
+fn has_finite_values(point: &[f64]) -> bool {
     point.iter().all(|value| value.is_finite())
 }
 

@@ -1,4 +1,4 @@
-//! Choosing the best policy by one metric, among policies that keep conditions.
+//! Choice of the best policy by one metric, among policies that keep conditions.
 
 mod answers;
 mod candidate;

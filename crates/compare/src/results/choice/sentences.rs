@@ -1,4 +1,4 @@
-//! A choice in sentences.
+//! Sentences that explain a choice of a policy.
 
 use wakepath_results::{Goal, Metric};
 
@@ -9,7 +9,7 @@ use crate::figure::{Unit, doubt, percent as percent_text};
 const MAX_WORKLOADS: usize = 4;
 
 impl Choice {
-    /// Writes the sentences anew from the candidates.
+    /// Writes the sentences of the choice anew from the candidates.
     pub(super) fn update_sentences(&mut self) {
         let mut sentences = Vec::new();
         if let Some(first) = self.candidates.first() {
@@ -29,8 +29,9 @@ impl Choice {
         self.sentences = sentences;
     }
 
-    /// Policies named in the sentences: the answer, the next policy, then better policies that miss.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
+    /// Policies that the sentences name: the chosen one, the next, then better policies that miss a
+    /// condition.
+    pub fn policies_in_sentences(&self) -> impl Iterator<Item = &str> {
         let first = self.candidates.first();
         let next = first.and_then(|first| self.runner_up(first));
         let sure = first.filter(|first| first.holds == Compliance::Surely);
@@ -46,7 +47,7 @@ impl Choice {
         second.filter(|second| second.holds == first.holds)
     }
 
-    /// Metric titles, such as `power and p99 latency`.
+    /// Titles of the choice's metrics, joined as in `power and p99 latency`.
     pub(super) fn metrics_in_words(&self) -> String {
         let mut titles: Vec<&str> = Vec::new();
         for metric in &self.metrics {
@@ -69,13 +70,13 @@ impl Choice {
         })
     }
 
-    /// The unit for the goal's metric, common to all candidates.
-    pub fn unit(&self) -> Unit {
+    /// Unit for the goal's metric, common to all candidates.
+    pub fn unit_for_goal(&self) -> Unit {
         let values = self.candidates.iter().map(|c| c.value);
         self.digits_of(Unit::for_values(&self.metric.unit, values))
     }
 
-    fn digits_of(&self, unit: Unit) -> Unit {
+    fn reduce_digits_if_assumed(&self, unit: Unit) -> Unit {
         if self.assumes_power {
             unit.assumed()
         } else {
@@ -83,8 +84,8 @@ impl Choice {
         }
     }
 
-    /// The metric that is minimised or maximised, on each workload or over all workloads.
-    fn goal(&self, candidate: &Candidate) -> String {
+    /// Says the value of the goal's metric, on each workload or over all workloads.
+    fn describe_goal_value(&self, candidate: &Candidate) -> String {
         let title = &self.metric.title;
         let figures = candidate.figures.iter();
         if figures.len() <= MAX_WORKLOADS {
@@ -105,24 +106,25 @@ impl Choice {
         )
     }
 
-    /// A figure with its workload.
-    fn on_load(&self, figure: &MetricFigure) -> String {
+    /// Says a figure with its workload.
+    fn format_figure_on_load(&self, figure: &MetricFigure) -> String {
         format!("{} on {}", self.format_figure(figure), figure.load)
     }
 
-    /// The figure that is nearest to a limit or furthest beyond a limit.
-    fn worst(&self, candidate: &Candidate) -> Option<String> {
+    /// Says the figure that is nearest to a limit or furthest beyond a limit; `None` without
+    /// conditions.
+    fn describe_worst_figure(&self, candidate: &Candidate) -> Option<String> {
         let figure = candidate.worst.as_ref()?;
         let title = &self.find_metric(&figure.metric)?.title;
         Some(format!("{title} {}", self.on_load(figure)))
     }
 
-    fn keep(&self) -> String {
+    fn describe_conditions(&self) -> String {
         let all: Vec<String> = self.keep.iter().map(ToString::to_string).collect();
         all.join(" and ")
     }
 
-    fn answer(&self, first: &Candidate) -> String {
+    fn describe_answer(&self, first: &Candidate) -> String {
         let (policy, goal, keep) = (&first.policy, self.goal(first), self.keep());
         match (first.holds, self.worst(first)) {
             (_, None) => format!("{policy}: {goal}."),
@@ -138,13 +140,13 @@ impl Choice {
         }
     }
 
-    /// How much more or less another policy has of the goal's metric.
-    fn change(&self, first: &Candidate, other: &Candidate) -> String {
+    /// Says how much more or less another policy has of the goal's metric than the first.
+    fn describe_change(&self, first: &Candidate, other: &Candidate) -> String {
         let percent = (other.value / first.value - 1.0) * 100.0;
         format!("{} {} %", self.metric.title, percent_text(percent, 1))
     }
 
-    fn next(&self, first: &Candidate, next: &Candidate) -> String {
+    fn describe_runner_up(&self, first: &Candidate, next: &Candidate) -> String {
         let pairs = first.figures.iter().zip(&next.figures);
         let overlaps: Option<Vec<bool>> = pairs
             .map(|(a, b)| Some(intervals_overlap(a.interval?, b.interval?)))
@@ -162,8 +164,8 @@ impl Choice {
         )
     }
 
-    /// The nearest policy that is better by the goal and keeps the conditions only so far.
-    fn nearest_better(&self, first: &Candidate, holds: Compliance) -> Option<&Candidate> {
+    /// The most preferred candidate with this compliance that is better by the goal than the first.
+    fn next_better_candidate(&self, first: &Candidate, holds: Compliance) -> Option<&Candidate> {
         let mut missing = self.candidates.iter().filter(|c| c.holds == holds);
         missing.find(|candidate| match self.goal {
             Goal::Minimise => candidate.value < first.value,
@@ -171,7 +173,7 @@ impl Choice {
         })
     }
 
-    fn better_but(&self, first: &Candidate, holds: Compliance) -> Option<String> {
+    fn describe_better_but_failing(&self, first: &Candidate, holds: Compliance) -> Option<String> {
         let near = self.nearest_better(first, holds)?;
         let worst = self.worst(near)?;
         let says = missed_conditions(near);
@@ -187,8 +189,8 @@ fn intervals_overlap(a: [f64; 2], b: [f64; 2]) -> bool {
     a[0] <= b[1] && b[0] <= a[1]
 }
 
-/// How a policy misses its worst condition.
-fn missed_conditions(candidate: &Candidate) -> String {
+/// Says how a policy misses its worst condition.
+fn describe_worst_condition(candidate: &Candidate) -> String {
     let worst = candidate.condition.as_ref();
     let condition = worst.map_or_else(String::new, ToString::to_string);
     let by = percent_of_limit(candidate.miss_percent);
@@ -201,8 +203,8 @@ fn missed_conditions(candidate: &Candidate) -> String {
     }
 }
 
-/// A share of the limit; "far" if the limit is 0.
-fn percent_of_limit(of_limit: f64) -> String {
+/// Formats a percentage of a limit; "far" if the limit is 0.
+fn format_percent_of_limit(of_limit: f64) -> String {
     if of_limit < 1e6 {
         let decimals = usize::from(of_limit < 100.0);
         format!("{of_limit:.decimals$} %")
@@ -211,7 +213,7 @@ fn percent_of_limit(of_limit: f64) -> String {
     }
 }
 
-fn with_space(unit: &str) -> String {
+fn unit_suffix(unit: &str) -> String {
     match unit {
         "" => String::new(),
         "1/s" => "/s".to_owned(),
@@ -219,7 +221,7 @@ fn with_space(unit: &str) -> String {
     }
 }
 
-/// A figure with its interval and unit.
+/// Formats a figure with its interval and unit.
 fn format_figure(unit: &Unit, figure: &MetricFigure) -> String {
     let mean = unit.figure(figure.mean, doubt(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {

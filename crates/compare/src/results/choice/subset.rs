@@ -1,4 +1,4 @@
-//! Policies and workloads to choose from.
+//! Part of a comparison to choose from: policies and loads.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,30 @@ use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 use crate::results::source::Load;
 
-/// A part of a comparison.
+/// The policies and loads of a comparison to choose from.
 #[derive(Clone, Debug, Default)]
 pub struct Subset {
-    /// Policies by their names in the comparison; empty: all.
+    /// Names of policies in the comparison; empty: all.
     pub policies: Vec<String>,
     /// Workloads on machines; empty: all.
     pub loads: Vec<Load>,
 }
 
-/// A policy with its rows by metric and workload.
+/// A policy with its rows by metric and load.
 pub(super) struct PolicyRows<'a> {
     pub(super) policy: &'a str,
     pub(super) rows: Vec<Vec<&'a Row>>,
 }
 
-/// The rows of a comparison by metric, load and policy.
+/// Index of a comparison's rows by metric, load and policy.
 type RowIndex<'a> = BTreeMap<(&'a str, &'a Load, &'a str), &'a Row>;
 
 impl Subset {
-    /// The policies that have all these metrics on every workload.
+    /// Rows of the policies that have all these metrics on every load.
+    ///
+    /// # Errors
+    ///
+    /// No policy has all metrics, or power cannot be compared.
     pub(super) fn policy_rows<'a>(
         &self,
         comparison: &'a Comparison,
@@ -64,7 +68,7 @@ impl Subset {
     }
 }
 
-/// A policy's rows, if none is missing.
+/// Rows of a policy in the metrics and loads; `None` if one is missing.
 fn find_rows<'a>(
     index: &RowIndex<'a>,
     metrics: &[&str],
@@ -81,8 +85,8 @@ fn find_rows<'a>(
     })
 }
 
-/// Why no policy has all metrics on all loads: the first pair that no policy has.
-fn missing_figures(
+/// Makes the error that names the first metric and load without figures under any policy.
+fn missing_figures_error(
     index: &RowIndex<'_>,
     metrics: &[&str],
     loads: &[Load],
@@ -105,8 +109,9 @@ fn missing_figures(
     }
 }
 
-/// Why these policies cannot be ranked, if a metric is power and counts different things on their machines.
-fn mixed_power(
+/// Explains why policies cannot be ranked by power that counts different things on their machines;
+/// `None` if they can.
+fn explain_mixed_power(
     comparison: &Comparison,
     metrics: &[&str],
     policies: &[PolicyRows<'_>],
@@ -122,8 +127,8 @@ fn mixed_power(
     comparison.power_counts.mixed(pairs)
 }
 
-/// The metric with a name.
-pub(super) fn find_metric<'a>(
+/// Finds a metric of the comparison by name.
+pub(super) fn metric_by_name<'a>(
     comparison: &'a Comparison,
     name: &str,
 ) -> Result<&'a Metric, CompareError> {
@@ -138,8 +143,8 @@ pub(super) fn find_metric<'a>(
     })
 }
 
-/// Mean over workloads, and how far it may be off if the figures are off independently of each other. The mean is
-/// geometric, and arithmetic if a figure is not above 0.
+/// Mean over workloads, and how far it may be off if the figures are off independently of each
+/// other. The mean is geometric, and arithmetic if a figure is not above 0.
 pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     let means: Vec<f64> = rows.iter().map(|row| row.mean).collect();
     let positive = means.iter().all(|mean| *mean > 0.0);
@@ -151,7 +156,7 @@ pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     let value = mean.average(&means);
     let doubts = rows.iter().zip(&means).map(|(row, mean)| {
         let doubt = doubt(row.interval, row.deviation)?;
-        // A geometric mean is off by a share.
+        // The geometric mean is off by a share of itself, the arithmetic mean by an amount.
         Some(if positive {
             doubt / mean * value
         } else {

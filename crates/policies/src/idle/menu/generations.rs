@@ -5,36 +5,40 @@
 
 use super::super::generations::{Entry, entry};
 
-/// Rules of menu that differ between generations.
+/// Rules in which generations of the menu governor differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// What limits the exit latency besides the latency request.
     pub(super) latency: Latency,
-    /// When the next timer is looked up.
+    /// When menu looks up the next timer.
     pub(super) lookup: Lookup,
-    /// With the tick stopped, a next timer further away than this many ticks replaces a short prediction.
+    /// With the tick stopped, a next timer further away than this many ticks replaces a short
+    /// prediction.
     pub(super) near_timer_ticks: u64,
-    /// Treatment of outliers among recent intervals.
+    /// Recent idle intervals that menu leaves out as outliers.
     pub(super) outliers: Outliers,
-    /// What intervals say that are still not about as long when no more may be left out.
+    /// What scattered intervals say: intervals that still differ when no more may be left out.
     pub(super) scattered: Scattered,
-    /// Intervals that are all zero are a pattern as well, not a sign of an empty memory.
+    /// Whether intervals that are all zero count as a pattern, and not as a sign of an empty
+    /// memory.
     pub(super) zeros_repeat: bool,
-    /// After a state that the driver refused, the last interval is unknown.
+    /// Whether the last interval counts as unknown after a state that the driver refused.
     pub(super) refusal_forgets: bool,
-    /// A state with too long an exit latency ends the search before its target residency is checked.
+    /// Whether a state with too long an exit latency ends the search before its target residency is
+    /// checked.
     pub(super) latency_first: bool,
     /// When a sleeping state replaces a polling state although the prediction is too short.
     pub(super) beats_polling: BeatsPolling,
-    /// A single state needs no choice.
+    /// Whether menu takes a driver's only state without further thought.
     pub(super) one_state_shortcut: bool,
 }
 
-/// What limits the exit latency besides the latency request. With the tick stopped it is the request alone.
+/// What limits the exit latency in menu besides the latency request. With the tick stopped the
+/// request alone counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Latency {
-    /// The prediction divided by 1 + 10 x the number of tasks in iowait. Such decisions also use separate correction
-    /// factors.
+    /// The predicted idle time divided by 1 + 10 x the number of tasks in iowait limits the exit
+    /// latency. Such decisions also use separate correction factors.
     PredictionPerWaiter,
     /// The prediction.
     Prediction,
@@ -42,14 +46,15 @@ pub(super) enum Latency {
     Request,
 }
 
-/// When the next timer is looked up, which costs time.
+/// When menu looks up the next timer, which costs time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
     /// At every decision.
     Always,
-    /// Only if the recent intervals do not promise a wake-up within 15 us.
+    /// The timer is looked up only if recent intervals do not promise a wake-up within 15 us.
     UnlessSoon,
-    /// As before, and whenever the tick is stopped.
+    /// The timer is looked up if recent intervals do not promise a wake-up within 15 us, and
+    /// whenever the tick is stopped.
     UnlessSoonWithTick,
 }
 
@@ -58,28 +63,30 @@ pub(super) enum Lookup {
 pub(super) enum Outliers {
     /// The longest.
     Longest,
-    /// The shortest or the longest, whichever is farther from the mean.
+    /// The shortest or the longest interval is the outlier, whichever is farther from the mean.
     Farthest,
 }
 
-/// Meaning of scattered intervals.
+/// What menu concludes from scattered intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scattered {
     /// Nothing.
     Nothing,
-    /// With four or more intervals left, the longest bounds the next.
+    /// If four or more scattered intervals are left, the longest bounds the next idle time.
     Longest,
 }
 
-/// When a state that sleeps replaces a polling one although it is not expected to pay off. The next timer must be far
-/// enough for it to pay off in any case.
+/// When a sleeping state replaces a polling one in menu although it is not expected to pay off. The
+/// next timer must be far enough for it to pay off in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BeatsPolling {
-    /// If it may be left within the tolerated latency.
+    /// The sleeping state replaces the polling one if its exit latency is tolerated.
     Tolerated,
-    /// If it takes no longer to leave than the CPU is expected to be idle.
+    /// The sleeping state replaces the polling one if it takes no longer to leave than the CPU is
+    /// expected to be idle.
     Predicted,
-    /// As before, and only if it pays off within 15 us.
+    /// The sleeping state replaces the polling one if it takes no longer to leave than the CPU is
+    /// expected to be idle, and pays off within 15 us.
     PredictedAndSoon,
 }
 
@@ -181,7 +188,8 @@ const LINUX_7_1: Rules = Rules {
     ..LINUX_7_0
 };
 
-/// All generations, oldest series first. [`super::AnyMenu`] has a variant for each, in this order.
+/// Generations of menu with their rules, oldest series first. [`super::AnyMenu`] has a variant for
+/// each, in this order.
 pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
     entry(
         &[(6, 1, 0), (6, 2, 0)],

@@ -25,31 +25,31 @@ pub struct Teo<const GENERATION: usize> {
     tick: i64,
     expected: Expectation,
     bins: Bins,
-    /// The kernel's number for all wake-ups.
+    /// Number of all wake-ups as teo reckons it.
     total: u32,
-    /// For [`Hit::OneMoreBin`]: an extra bin exists behind the deepest state's, because the deepest state pays off
-    /// within a tick.
+    /// For [`Hit::OneMoreBin`]: whether an extra bin exists behind the deepest state's, because the
+    /// deepest state pays off within a tick.
     tick_bin: bool,
-    /// Hits in the extra bin.
+    /// Hits counted in the extra bin.
     tick_hits: u32,
-    /// Wake-ups by the tick.
+    /// Number of wake-ups by the tick; decays like other counters.
     tick_wakeups: u32,
-    /// Intercepts counted for [`KeepsTick`].
+    /// Intercepts counted for [`KeepsTick`]: whether the tick stays on.
     tick_intercepts: u32,
-    /// Wake-ups within 15 us.
+    /// Number of wake-ups within 15 us; decays like other counters.
     short_idles: u32,
 }
 
 impl<const GENERATION: usize> Teo<GENERATION> {
     const RULES: Rules = GENERATIONS[GENERATION].rules;
 
-    /// State for a CPU that was never idle.
+    /// The teo governor of a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let table = StateTable::new(states);
         let tick = tick.period().0 as i64;
         let mut teo = Self {
             tick,
-            expected: Expectation::new(&table, 0, 0),
+            expected: Expectation::for_timer(&table, 0, 0),
             bins: Bins::new(states.len()),
             total: 0,
             tick_bin: table.target_residency(table.deepest_index()) < tick,
@@ -59,15 +59,15 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             short_idles: 0,
             table,
         };
-        // A zeroed device looks as if it had just left state 0 after no time, when a timer was
-        // due.
+        // The kernel's zeroed memory looks as if the CPU had just left state 0 after no time, when
+        // a timer was due.
         teo.learn(0, &IdleOutcome::default());
         teo
     }
 
-    /// Decays a counter by an eighth.
+    /// Decays a teo counter by an eighth.
     #[inline]
-    fn decay(counter: &mut u32) {
+    fn decay_counter(counter: &mut u32) {
         let eighth = *counter >> 3;
         *counter = if Self::RULES.decays_to_zero && eighth == 0 {
             0
@@ -81,7 +81,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// The kernel learns at the start of the next decision. The inputs do not change in between, so learning here is
     /// equivalent.
     #[inline(always)]
-    fn learn(&mut self, entered: usize, outcome: &IdleOutcome) {
+    fn learn_from_outcome(&mut self, entered: usize, outcome: &IdleOutcome) {
         if Self::RULES.decays_to_zero {
             self.bins.decay_to_zero();
         } else {
@@ -101,9 +101,9 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// As in Linux 6.12 and 6.13.
+    /// Learns from an idle period as teo in Linux 6.12 and 6.13.
     #[inline(always)]
-    fn learn_with_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
+    fn learn_with_extra_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
         let measured = self
             .expected
             .measured(&self.table, self.tick, entered, outcome);
@@ -125,9 +125,9 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// As from Linux 6.14 on.
+    /// Learns from an idle period as teo from Linux 6.14 on.
     #[inline(always)]
-    fn learn_with_causes(&mut self, entered: usize, outcome: &IdleOutcome) {
+    fn learn_by_wakeup_cause(&mut self, entered: usize, outcome: &IdleOutcome) {
         let rules = &Self::RULES;
         let Expectation {
             sleep_length, bin, ..
@@ -170,10 +170,10 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// How long the CPU is taken to have slept: [`i64::MAX`] if something only cut a long sleep short. Counts short
-    /// idles.
+    /// Time in ns for which the CPU is taken to have slept: [`i64::MAX`] if something only cut a
+    /// long sleep short. Also counts short idle periods.
     #[inline]
-    fn measured_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
+    fn measured_sleep_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
         let polled_enough = outcome.poll_limit_hit && self.table.polls(entered);
         let cut_short = match Self::RULES.cut_short {
             CutShort::Time | CutShort::Cause => {
@@ -187,7 +187,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
         let exit_latency = self.table.exit_latency(entered);
         let residency = outcome.residency as i64;
-        // An exit takes perhaps half of its worst case on average.
+        // On average, leaving a state takes perhaps half of its declared exit latency.
         let complete = residency >= exit_latency;
         let slept = if complete {
             residency - exit_latency / 2
@@ -199,16 +199,17 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         slept
     }
 
-    /// Looks for a shallower state than `candidate` if most wake-ups come before its target
-    /// residency. `first` is the first enabled state.
+    /// State to use instead of `candidate` if most wake-ups come before its target residency; else
+    /// `candidate`. `first` is the first enabled state.
     #[inline]
-    fn heed_early_wakeups(&self, first: usize, candidate: usize, tick_stopped: bool) -> usize {
+    fn shallower_state_if_wakeups_are_early(&self, first: usize, candidate: usize, tick_stopped: bool) -> usize {
         let table = &self.table;
         let early = self.bins.below(candidate);
         if 2 * early.intercepts <= self.total.wrapping_sub(early.hits) {
             return candidate;
         }
-        // The deepest state with most of the early wake-ups in its own or a deeper bin.
+        // The majority is the deepest state with most of the early wake-ups in its own or a deeper
+        // bin.
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
@@ -230,7 +231,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                         shallowest += 1;
                     }
                 }
-                // With half of the early intercepts or more, the majority is the bin with most already.
+                // A bin with half of the early intercepts or more is the majority already.
                 if Self::RULES.search != Search::DownToTick
                     && 2 * self.bins.intercepts(majority) < early.intercepts
                 {
@@ -246,7 +247,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// Whether the tick does no harm: most wake-ups come before it would.
+    /// Whether a running tick does no harm, because most wake-ups come before the tick would.
     #[inline]
     fn tick_does_no_harm(&self) -> bool {
         let five_eighths = self.total / 2 + self.total / 8;
@@ -259,7 +260,8 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
     }
 
-    /// Whether a wake-up is expected so soon after state `state` is entered that the timers do not matter.
+    /// Whether a wake-up is expected so soon after the CPU enters `state` that timers do not
+    /// matter.
     #[inline]
     fn timers_do_not_matter(&self, state: usize, query: &IdleQuery) -> bool {
         let soon = self.table.target_residency(state) < RESIDENCY_THRESHOLD_NS;
@@ -275,20 +277,21 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 }
 
-/// A state, and what decides whether the tick may stop.
+/// A state that teo chose, and what decides whether the tick may stop.
 #[derive(Clone, Copy)]
 struct Candidate {
     state: usize,
     /// Expected idle time.
     duration: i64,
-    /// Time to the next timer or tick.
+    /// Time to the next timer or tick, in ns.
     delta_tick: i64,
 }
 
 impl<const GENERATION: usize> Teo<GENERATION> {
-    /// Chooses among the enabled states `first` to `deepest`. Breaks with a decision that settles the tick as well.
+    /// Chooses among the enabled states `first` to `deepest`. `Break` is a decision that settles
+    /// the tick as well.
     #[inline(always)]
-    fn choose(
+    fn choose_state(
         &mut self,
         first: usize,
         deepest: usize,
@@ -300,7 +303,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let mut state = self.heed_early_wakeups(first, deepest, query.tick_stopped);
         if rules.lookup == Lookup::UnlessShallow && state == 0 {
             // The timer is looked up only to learn afterwards whether the guess was right.
-            self.expected = Expectation::new(table, query.sleep_length, query.clock);
+            self.expected = Expectation::for_timer(table, query.sleep_length, query.clock);
             return ControlFlow::Break(keeping_tick(0));
         }
         let deepest_allowed = enabled
@@ -314,13 +317,14 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
 
         let mut duration = query.sleep_length;
-        self.expected = Expectation::new(table, duration, query.clock);
+        self.expected = Expectation::for_timer(table, duration, query.clock);
         if rules.stopped_tick_deepens
             && query.tick_stopped
             && duration > 2 * self.tick
             && table.target_residency(state) < self.tick
         {
-            // Some may be forbidden: the kernel assumes that states above an allowed state are allowed.
+            // Of the states that fit, some may be forbidden by the latency request: the kernel
+            // assumes that states above an allowed one are allowed.
             let fitting = enabled
                 .up_to(deepest_allowed)
                 .deeper_than(state)
@@ -349,9 +353,10 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         })
     }
 
-    /// Decides whether the tick stops. A tick that goes on may call for a shallower state.
+    /// Decides whether the tick stops before the candidate state. A tick that goes on may call for
+    /// a shallower state.
     #[inline(always)]
-    fn settle(&self, candidate: Candidate, first: usize, tick_stopped: bool) -> IdleDecision {
+    fn settle_tick(&self, candidate: Candidate, first: usize, tick_stopped: bool) -> IdleDecision {
         let table = &self.table;
         let Candidate {
             state,
@@ -369,18 +374,18 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 }
 
-/// A decision that keeps the tick.
+/// Decision to enter a state that keeps the tick on.
 #[inline]
-fn keeping_tick(state: usize) -> IdleDecision {
+fn decision_keeping_tick(state: usize) -> IdleDecision {
     IdleDecision {
         state,
         stop_tick: false,
     }
 }
 
-/// A decision that stops the tick.
+/// Decision to enter a state that stops the tick.
 #[inline]
-fn stopping_tick(state: usize) -> IdleDecision {
+fn decision_stopping_tick(state: usize) -> IdleDecision {
     IdleDecision {
         state,
         stop_tick: true,
@@ -392,7 +397,7 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let rules = &Self::RULES;
         let table = &self.table;
-        // Nothing is expected wherever the timers are not looked at.
+        // The expectation has no timer wherever teo does not look at the timers.
         self.expected = Expectation::endless(table, query.clock);
         let enabled = table.enabled();
         let (Some(first), Some(deepest)) = (enabled.shallowest(), enabled.deepest()) else {
@@ -403,7 +408,7 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
         }
 
         let candidate = if deepest == first {
-            // No choice; only whether the tick may stop is open.
+            // With one enabled state only the tick is left to decide.
             Candidate {
                 state: deepest,
                 duration: table.target_residency(deepest),

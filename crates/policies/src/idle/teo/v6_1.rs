@@ -8,7 +8,7 @@ use super::expectation::{Expectation, early_wakeup_state};
 use crate::idle::table::StateTable;
 use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
-/// How many wake-ups count as recent.
+/// Number of wake-ups that teo of Linux 6.1 counts as recent.
 const RECENT: usize = 9;
 
 /// The teo governor in Linux 6.1 (`drivers/cpuidle/governors/teo.c`).
@@ -18,7 +18,7 @@ pub struct Teo61 {
     tick: i64,
     expected: Expectation,
     bins: Bins,
-    /// All hits and intercepts.
+    /// Number of all hits and intercepts.
     total: u32,
     /// The last nine wake-ups with their bins.
     last: [(usize, Event); RECENT],
@@ -26,14 +26,14 @@ pub struct Teo61 {
 }
 
 impl Teo61 {
-    /// State for a CPU that was never idle.
+    /// The teo governor of Linux 6.1 for a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let table = StateTable::new(states);
         let mut teo = Self {
             tick: tick.period().0 as i64,
-            // A zeroed device looks as if it had just left state 0 after no time, when a timer was
-            // due.
-            expected: Expectation::new(&table, 0, 0),
+            // The kernel's zeroed memory looks as if the CPU had just left state 0 after no time,
+            // when a timer was due.
+            expected: Expectation::for_timer(&table, 0, 0),
             table,
             bins: Bins::new(states.len()),
             total: 0,
@@ -44,9 +44,9 @@ impl Teo61 {
         teo
     }
 
-    /// Counts a wake-up after the idle time `measured`.
+    /// Counts a wake-up after a sleep of `measured` ns as a hit or an intercept.
     #[inline]
-    fn count(&mut self, measured: u64) {
+    fn count_wakeup(&mut self, measured: u64) {
         self.bins.decay();
         let bin = self.expected.measured_bin(&self.table, measured);
         let event = if bin == self.expected.bin {
@@ -67,18 +67,18 @@ impl Teo61 {
         };
     }
 
-    /// Where a state's bin has its middle: half-way to the next state's target residency.
+    /// Idle duration in the middle of a state's bin: half-way to the next state's target residency.
     #[inline]
     fn middle_of_bin(&self, state: usize) -> i64 {
         let next = self.table.target_residency(state + 1);
         self.table.target_residency(state).wrapping_add(next) / 2
     }
 
-    /// Looks for a shallower state than `candidate` if most wake-ups come before its target
-    /// residency, by the counters or by the recent wake-ups. Also returns the idle duration to
-    /// expect.
+    /// State to use instead of `candidate` if most wake-ups come before its target residency, by
+    /// the counters or by the recent wake-ups; else `candidate`. Also returns the idle duration to
+    /// expect, in ns.
     #[inline]
-    fn heed_early_wakeups(
+    fn shallower_state_if_wakeups_are_early(
         &self,
         candidate: usize,
         duration: i64,
@@ -91,7 +91,8 @@ impl Teo61 {
             return (candidate, duration);
         }
 
-        // The deepest state with most of the early wake-ups in its own or a deeper bin.
+        // The majority is the deepest state with most of the early wake-ups in its own or a deeper
+        // bin.
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
@@ -113,15 +114,17 @@ impl Teo61 {
         }
     }
 
-    /// The state to use and the idle duration to expect if the tick can be stopped.
+    /// Chooses the state to use; also returns the idle duration in ns that is to be expected if the
+    /// tick can be stopped.
     #[inline]
-    fn choose(&self, query: &IdleQuery, first: usize) -> (usize, i64) {
+    fn choose_state_and_duration(&self, query: &IdleQuery, first: usize) -> (usize, i64) {
         let table = &self.table;
         let duration = query.sleep_length;
         if table.count() < 2 || table.is_enabled(0) && table.target_residency(1) > duration {
             return (0, duration);
         }
-        // The enabled states down to the first one (state 0 aside) that the timer is too near for.
+        // Enabled states are searched down to the first one (state 0 aside) that the timer is too
+        // near for.
         let states = table.enabled().deeper_than(0);
         let in_time = match states.and(table.longer_than(duration)).shallowest() {
             Some(too_deep) => states.shallower_than(too_deep),
@@ -144,7 +147,7 @@ impl IdleGovernor for Teo61 {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let table = &self.table;
-        self.expected = Expectation::new(table, query.sleep_length, query.clock);
+        self.expected = Expectation::for_timer(table, query.sleep_length, query.clock);
         let first = table.enabled().shallowest().unwrap_or(0);
         let (mut state, duration) = self.choose(query, first);
         let keep_tick = !query.tick_stopped && (table.polls(state) || duration < self.tick);

@@ -65,7 +65,7 @@ impl<'a> Replaying<'a> {
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
-                let all = vec![States::declared(Vec::new(), states.clone())];
+                let all = vec![States::from_declared(Vec::new(), states.clone())];
                 (all, vec!["cpu".to_owned()])
             }
             (None, Some(machine)) => {
