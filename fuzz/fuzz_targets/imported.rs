@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_compare::results::{CompareOptions, Source, compare};
+use wakepath_compare::results::{CompareOptions, Source, compare_results};
 use wakepath_results::ResultReader;
 use wakepath_results::import::mmtests::Benchmark;
 use wakepath_results::import::parse;
@@ -31,6 +31,6 @@ fuzz_target!(|text: &str| {
             ..CompareOptions::default()
         };
         // Accepted results may only lack anything to compare.
-        let _ = compare(&[source], &options);
+        let _ = compare_results(&[source], &options);
     }
 });

@@ -275,7 +275,7 @@ impl PolicySet {
     }
 
     fn __getnewargs__(&self) -> (String,) {
-        (self.set.as_written(),)
+        (self.set.text_as_written(),)
     }
 }
 

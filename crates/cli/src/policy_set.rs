@@ -180,7 +180,7 @@ pub(crate) fn sets_beside_study(
         return Ok(sets.to_vec());
     }
     sets.iter()
-        .map(|set| set.clone().map_program(with_absolute_path))
+        .map(|set| set.clone().map_own_governor(with_absolute_path))
         .collect()
 }
 

@@ -28,11 +28,11 @@ mod tests {
 
     #[test]
     fn a_worked_example() {
-        let corrected = benjamini_hochberg(&[0.01, 0.04, 0.03, 0.005]);
+        let corrected = correct_by_benjamini_hochberg(&[0.01, 0.04, 0.03, 0.005]);
         for (got, wanted) in corrected.iter().zip([0.02, 0.04, 0.04, 0.02]) {
             assert!((got - wanted).abs() < 1e-12, "{corrected:?}");
         }
-        assert!(benjamini_hochberg(&[]).is_empty());
+        assert!(correct_by_benjamini_hochberg(&[]).is_empty());
     }
 
     proptest! {
@@ -40,7 +40,7 @@ mod tests {
         fn between_no_correction_and_that_of_bonferroni(
             p in prop::collection::vec(0.0_f64..=1.0, 1..20),
         ) {
-            let corrected = benjamini_hochberg(&p);
+            let corrected = correct_by_benjamini_hochberg(&p);
             let all = p.len() as f64;
             for (p, corrected) in p.iter().zip(&corrected) {
                 prop_assert!(*corrected >= p * (1.0 - 1e-12) && *corrected <= (p * all).min(1.0) + 1e-12);

@@ -40,7 +40,7 @@ pub fn describe_differences(sources: &[(&str, &Source)]) -> Vec<String> {
         shared |= statements.len() > 1;
         let kinds = group_by_text(&statements);
         if kinds.len() > 1 {
-            let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
+            let places: Vec<String> = kinds.iter().map(|kind| join_result_names(kind)).collect();
             notes.push(format!(
                 "workload `{name}` is one thing in {}: what differs need not be the policies' doing",
                 places.join(" and another in ")
@@ -48,7 +48,7 @@ pub fn describe_differences(sources: &[(&str, &Source)]) -> Vec<String> {
         }
     }
     if shared {
-        notes.extend(machine_difference(&known));
+        notes.extend(describe_machine_difference(&known));
     }
     notes
 }
@@ -60,7 +60,7 @@ pub(crate) fn number_machines(sources: &[Source]) -> Vec<usize> {
     let simulated = sources
         .iter()
         .all(|source| source.document.backend == RunOrigin::Sim);
-    let hosts = name_hosts(sources.iter());
+    let hosts = all_name_hosts(sources.iter());
     let mut kinds = Vec::with_capacity(sources.len());
     for source in sources {
         if source.document.backend == RunOrigin::Import {
@@ -109,7 +109,7 @@ fn describe_machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
         .all(|(_, s)| s.document.backend == RunOrigin::Sim);
-    let hosts = name_hosts(sources.iter().map(|(_, source)| *source));
+    let hosts = all_name_hosts(sources.iter().map(|(_, source)| *source));
     let statements: Vec<Statement<'_>> = sources
         .iter()
         .map(|(result, source)| Statement {
@@ -125,11 +125,11 @@ fn describe_machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     let machines = machine_labels(&kinds, |machine| &machine.name);
     let drives = machine_labels(&kinds, |machine| &machine.drive);
     let difference = if values_differ(&machines) {
-        format!("the machines differ ({})", with_places(&machines, &kinds))
+        format!("the machines differ ({})", join_labels_with_results(&machines, &kinds))
     } else if values_differ(&drives) {
-        format!("the drives differ ({})", with_places(&drives, &kinds))
+        format!("the drives differ ({})", join_labels_with_results(&drives, &kinds))
     } else {
-        let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
+        let places: Vec<String> = kinds.iter().map(|kind| join_result_names(kind)).collect();
         format!(
             "machine `{}` is one thing in {}",
             machines[0],
@@ -158,7 +158,7 @@ fn values_differ(labels: &[String]) -> bool {
 /// Labels of machines or drives, each followed by the results that have it.
 fn join_labels_with_results(labels: &[String], kinds: &[Vec<&Statement<'_>>]) -> String {
     let pairs = labels.iter().zip(kinds);
-    let places = pairs.map(|(label, kind)| format!("{label} in {}", result_names(kind)));
+    let places = pairs.map(|(label, kind)| format!("{label} in {}", join_result_names(kind)));
     places.collect::<Vec<_>>().join(", ")
 }
 

@@ -76,20 +76,20 @@ impl Unit {
     /// metric's own unit.
     pub fn format_figure(&self, value: f64, doubt: Option<f64>) -> String {
         let scaled = value * self.factor;
-        fixed(scaled, self.decimals(value, doubt))
+        format_fixed(scaled, self.decimals_of_figure(value, doubt))
     }
 
     /// Number of digits after the point in [`Self::format_figure`].
     pub fn decimals_of_figure(&self, value: f64, doubt: Option<f64>) -> usize {
         let doubt = doubt.map(|d| d * self.factor);
-        decimals_of(value * self.factor, doubt, self.most)
+        decimals_up_to(value * self.factor, doubt, self.most)
     }
 
     /// Formats both ends of an interval, with the digits that [`Self::format_figure`] gives the
     /// value.
     pub fn format_interval(&self, value: f64, [low, high]: [f64; 2]) -> String {
-        let decimals = self.decimals(value, Some((high - low) / 2.0));
-        let [low, high] = [low, high].map(|v| fixed(v * self.factor, decimals));
+        let decimals = self.decimals_of_figure(value, Some((high - low) / 2.0));
+        let [low, high] = [low, high].map(|v| format_fixed(v * self.factor, decimals));
         format!("{low} to {high}")
     }
 }
@@ -105,8 +105,8 @@ pub fn doubt_about_mean(interval: Option<[f64; 2]>, deviation: Option<f64>) -> O
 /// only said to be beyond.
 pub fn format_percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
     let decimals =
-        doubt(interval, None).map_or(1, |half| (1 - decimal_exponent(half)).clamp(0, 2)) as usize;
-    values.map(|value| percent(value, decimals))
+        doubt_about_mean(interval, None).map_or(1, |half| (1 - exponent_of_first_digit(half)).clamp(0, 2)) as usize;
+    values.map(|value| format_percent(value, decimals))
 }
 
 /// Formats a percentage with a sign and so many digits after the point, or only a bound beyond
@@ -115,7 +115,7 @@ pub fn format_percent(value: f64, decimals: usize) -> String {
     match value {
         v if v >= FAR => format!(">+{FAR:.0}"),
         v if v <= -FAR => format!("<-{FAR:.0}"),
-        v => signed(v, decimals),
+        v => format_signed(v, decimals),
     }
 }
 
@@ -124,18 +124,18 @@ pub(crate) fn format_unsigned_percent(value: f64, decimals: usize) -> String {
     if value >= FAR {
         format!("more than {FAR:.0}")
     } else {
-        fixed(value, decimals)
+        format_fixed(value, decimals)
     }
 }
 
 /// Formats a number with so many digits after the point; a number that is rounded to 0 has no sign.
 pub fn format_fixed(value: f64, decimals: usize) -> String {
-    without_sign_of_zero(format!("{value:.decimals$}"))
+    drop_sign_of_zero(format!("{value:.decimals$}"))
 }
 
 /// Formats a number as [`format_fixed`] does, with a plus sign if positive.
 pub fn format_signed(value: f64, decimals: usize) -> String {
-    without_sign_of_zero(format!("{value:+.decimals$}"))
+    drop_sign_of_zero(format!("{value:+.decimals$}"))
 }
 
 fn drop_sign_of_zero(text: String) -> String {
@@ -158,19 +158,19 @@ fn exponent_of_first_digit(value: f64) -> i32 {
 /// second if the first is 1 or 2, at least three digits and at most five. Without a doubt there are
 /// four. Digits before the point are never cut.
 pub fn format_by_doubt(value: f64, doubt: Option<f64>) -> String {
-    fixed(value, decimals(value, doubt))
+    format_fixed(value, decimals_by_doubt(value, doubt))
 }
 
 /// Number of digits after the point that a value deserves by its doubt, as in [`format_by_doubt`].
 pub fn decimals_by_doubt(value: f64, doubt: Option<f64>) -> usize {
-    decimals_of(value, doubt, MOST)
+    decimals_up_to(value, doubt, MOST)
 }
 
 fn decimals_up_to(value: f64, doubt: Option<f64>, most: i32) -> usize {
-    let before = decimal_exponent(value) + 1;
+    let before = exponent_of_first_digit(value) + 1;
     let decimals = match doubt.filter(|d| *d > 0.0 && d.is_finite()) {
         Some(doubt) => {
-            let exponent = decimal_exponent(doubt);
+            let exponent = exponent_of_first_digit(doubt);
             let second = i32::from(doubt / 10_f64.powi(exponent) < 3.0);
             (second - exponent).clamp(most.min(3) - before, most - before)
         }
@@ -198,7 +198,7 @@ mod tests {
             (f64::NAN, Some(1.0), "NaN"),
             (2584.13, Some(f64::INFINITY), "2584"),
         ] {
-            assert_eq!(digits(value, doubt), text);
+            assert_eq!(format_by_doubt(value, doubt), text);
         }
     }
 
@@ -264,18 +264,18 @@ mod tests {
             (69_989.0, Some([238.0, 69_989.0]), ">+10000"),
             (-69_989.0, None, "<-10000"),
         ] {
-            assert_eq!(percents([value], interval), [text]);
+            assert_eq!(format_percents([value], interval), [text]);
         }
         assert_eq!(
-            percents([-0.001, -0.002], Some([-0.1, 0.1])),
+            format_percents([-0.001, -0.002], Some([-0.1, 0.1])),
             ["0.00", "0.00"]
         );
     }
 
     #[test]
     fn the_doubt_is_that_of_the_interval_or_of_the_runs() {
-        assert_eq!(doubt(Some([1.0, 3.0]), Some(9.0)), Some(1.0));
-        assert_eq!(doubt(Some([1.0, f64::INFINITY]), Some(9.0)), Some(9.0));
-        assert_eq!(doubt(None, None), None);
+        assert_eq!(doubt_about_mean(Some([1.0, 3.0]), Some(9.0)), Some(1.0));
+        assert_eq!(doubt_about_mean(Some([1.0, f64::INFINITY]), Some(9.0)), Some(9.0));
+        assert_eq!(doubt_about_mean(None, None), None);
     }
 }

@@ -99,17 +99,17 @@ pub fn estimate_gain(
     level: f64,
     seed: u64,
 ) -> Result<Gain, GainError> {
-    check_series(metric.mean, [baseline, series], design, level)?;
+    check_runs_and_level(metric.mean, [baseline, series], design, level)?;
     if [baseline, series].concat().iter().all(|v| *v == 0.0) {
-        return Ok(no_gain([baseline.len(), series.len()]));
+        return Ok(gain_of_zero_runs([baseline.len(), series.len()]));
     }
     let scale = Scale(metric.mean);
     let [a, b] = [baseline, series].map(|values| scale.convert(values));
-    let estimate = scale.log_ratio(&a, &b, design);
+    let estimate = scale.estimate_log_ratio(&a, &b, design);
     let (log_ratio, error) = (estimate.log_ratio, estimate.error());
     let [from, to, p_value] = if error > 0.0 {
-        let mut studentised = resample_mean(&a, &b, design, seed, |a, b| {
-            let resampled = scale.log_ratio(a, b, design);
+        let mut studentised = statistics_of_resamples(&a, &b, design, seed, |a, b| {
+            let resampled = scale.estimate_log_ratio(a, b, design);
             let resampled_error = resampled.error().max(LEAST_ERROR * error);
             let deviation = (resampled.log_ratio - log_ratio) / resampled_error;
             // A resample of mostly zero runs can have runs at 0 alone, and then no error.
@@ -119,9 +119,9 @@ pub fn estimate_gain(
         let observed = log_ratio / error;
         let tail = (1.0 - level) / 2.0;
         [
-            log_ratio - interpolated_quantile(&studentised, 1.0 - tail) * error,
-            log_ratio - interpolated_quantile(&studentised, tail) * error,
-            p_value(&studentised, observed, estimate.freedom(a.len(), b.len())),
+            log_ratio - nearest_quantile(&studentised, 1.0 - tail) * error,
+            log_ratio - nearest_quantile(&studentised, tail) * error,
+            two_sided_p_value(&studentised, observed, estimate.degrees_of_freedom(a.len(), b.len())),
         ]
     } else {
         // Runs that do not vary leave no doubt about the difference.
@@ -140,7 +140,7 @@ pub fn estimate_gain(
             [-high, -low]
         },
         p_value,
-        effect: hedges_g(baseline, series).map(|g| sign * g),
+        effect: effect_size(baseline, series).map(|g| sign * g),
         runs: [baseline.len(), series.len()],
     })
 }
@@ -355,9 +355,9 @@ fn two_sided_p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
     let rarer = not_above.min(sorted.len() - below) as f64;
     let counted = (2.0 * (rarer + 1.0) / (sorted.len() as f64 + 1.0)).min(1.0);
     let start = if observed > 0.0 {
-        interpolated_quantile(sorted, 1.0 - TAIL / 2.0)
+        nearest_quantile(sorted, 1.0 - TAIL / 2.0)
     } else {
-        -interpolated_quantile(sorted, TAIL / 2.0)
+        -nearest_quantile(sorted, TAIL / 2.0)
     };
     let Ok(t) = StudentsT::new(0.0, 1.0, freedom) else {
         return counted;
@@ -388,7 +388,7 @@ fn sum_of_squared_deviations(values: &[f64]) -> f64 {
 
 fn effect_size(a: &[f64], b: &[f64]) -> Option<f64> {
     let freedom = (a.len() + b.len() - 2) as f64;
-    let pooled = ((sum_of_squares(a) + sum_of_squares(b)) / freedom).sqrt();
+    let pooled = ((sum_of_squared_deviations(a) + sum_of_squared_deviations(b)) / freedom).sqrt();
     if pooled <= NO_SPREAD * arithmetic_mean(a).abs() {
         return None;
     }
@@ -407,7 +407,7 @@ mod tests {
     }
 
     fn gain_in(name: &str, a: &[f64], b: &[f64], design: Design) -> Result<Gain, GainError> {
-        gain(metric(name), a, b, design, 0.95, 1)
+        estimate_gain(metric(name), a, b, design, 0.95, 1)
     }
 
     #[test]
@@ -450,7 +450,7 @@ mod tests {
         assert!(gain_in("mean_us", &four, &[1.0, -1.0, 1.0, 1.0], Design::Paired).is_err());
         let not_pairs = gain_in("iops", &four, &[1.0; 5], Design::Paired);
         assert!(matches!(not_pairs, Err(GainError::NotPairs { .. })));
-        assert!(gain(metric("iops"), &four, &four, Design::Paired, 1.0, 1).is_err());
+        assert!(estimate_gain(metric("iops"), &four, &four, Design::Paired, 1.0, 1).is_err());
     }
 
     #[test]
@@ -466,7 +466,7 @@ mod tests {
             "{worse:?}"
         );
         assert!(worse.interval.iter().all(|v| v.is_finite()), "{worse:?}");
-        let rare = gain(
+        let rare = estimate_gain(
             metric("mean_us"),
             &a,
             &[0.0, 0.0, 0.0, 2.0, 0.0, 0.0],
@@ -506,7 +506,7 @@ mod tests {
             for name in ["iops", "mean_us"] {
                 let gain_of = |factor: f64| {
                     let [a, b] = [&a, &b].map(|s| s.iter().map(|v| v * factor).collect::<Vec<_>>());
-                    gain(metric(name), &a, &b, Design::Unpaired, 0.9, 7).unwrap()
+                    estimate_gain(metric(name), &a, &b, Design::Unpaired, 0.9, 7).unwrap()
                 };
                 let one = gain_of(1.0);
                 prop_assert!(one.p_value > 0.0 && one.p_value <= 1.0);

@@ -20,7 +20,7 @@
 //! let iops = Metric::find("iops").unwrap();
 //! let before = [2584.0, 2622.0, 2629.0, 2590.0, 2611.0, 2605.0];
 //! let after = [4476.0, 4478.0, 4492.0, 4480.0, 4471.0, 4488.0];
-//! let gain = gain(iops, &before, &after, Design::Unpaired, 0.95, 1)?;
+//! let gain = estimate_gain(iops, &before, &after, Design::Unpaired, 0.95, 1)?;
 //! let verdict = Verdict::from_gain(&gain, gain.p_value, 0.95, 2.0);
 //! assert!(verdict.to_string().starts_with("better by 7"));
 //! # Ok::<(), wakepath_compare::GainError>(())
@@ -38,11 +38,11 @@ mod verdict;
 mod warnings;
 
 pub use assumed_power::assumes_power;
-pub use correction::benjamini_hochberg;
-pub use differences::differences;
-pub use gain::{Gain, GainError, RESAMPLES, gain, interval_of_mean, standard_deviation};
-pub use power_scope::mixed_scopes;
-pub use shortfalls::{missed_rate, shortfalls, steady_change, still_drifts};
-pub use verdict::{Doubt, MAX_RUNS, Verdict, range};
+pub use correction::correct_by_benjamini_hochberg;
+pub use differences::describe_differences;
+pub use gain::{Gain, GainError, RESAMPLES, estimate_gain, interval_of_mean, standard_deviation};
+pub use power_scope::describe_mixed_scopes_of_machines;
+pub use shortfalls::{describe_missed_rate, describe_shortfalls, significant_change, describe_drift};
+pub use verdict::{Doubt, MAX_RUNS, Verdict, format_percent_range};
 pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
-pub use warnings::{SeriesWarning, warnings};
+pub use warnings::{SeriesWarning, find_series_warnings};

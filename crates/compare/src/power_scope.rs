@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::results::{Load, Source, policy_name};
+use crate::results::{Load, Source, name_beside_sources};
 
 /// Power metrics whose scope a machine's file declares.
 const SCOPED: [&str; 2] = ["mean_mw", "per_io_uj"];
@@ -41,7 +41,7 @@ impl PowerCounts {
                     machine: machine.name.clone(),
                 };
                 for policy in &document.policies {
-                    let name = policy_name(sources, source, &policy.name);
+                    let name = name_beside_sources(sources, source, &policy.name);
                     let load = Load::new(document, &machine.name, "");
                     all.insert((name, load.machine), count.clone());
                 }
@@ -59,7 +59,7 @@ impl PowerCounts {
             let count = self.0.get(&(policy.to_owned(), machine.to_owned()))?;
             Some((count.scope.as_str(), count.machine.as_str()))
         });
-        several_scopes(counts)
+        list_if_several_scopes(counts)
     }
 }
 
@@ -69,7 +69,7 @@ pub fn describe_mixed_scopes_of_machines(sources: &[Source], machines: &[String]
     let known = documents
         .flat_map(|document| &document.machines)
         .filter(|machine| !machine.power_scope.is_empty() && machines.contains(&machine.name));
-    several_scopes(known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())))
+    list_if_several_scopes(known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())))
 }
 
 /// Lists the scopes of power with their machines in words, if there are several scopes.

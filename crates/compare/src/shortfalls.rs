@@ -47,12 +47,12 @@ pub fn describe_shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
                     Some((policy.name.clone(), Mean::Arithmetic.average(values)))
                 })
                 .collect();
-            sentences.extend(missed_rate(&who, &workload.rates, &shares));
+            sentences.extend(describe_missed_rate(&who, &workload.rates, &shares));
             let drifting: Vec<(String, f64)> = values_by_policy(&drift, is_own)
                 .into_iter()
-                .filter_map(|(policy, changes)| Some((policy.to_owned(), steady_change(&changes)?)))
+                .filter_map(|(policy, changes)| Some((policy.to_owned(), significant_change(&changes)?)))
                 .collect();
-            sentences.extend(still_drifts(&who, &drifting, "`warm_up_s` of the study"));
+            sentences.extend(describe_drift(&who, &drifting, "`warm_up_s` of the study"));
             if let Some(row) = cut.iter().find(|row| is_own(row)) {
                 sentences.push(format!(
                     "{who} was cut after {} s with more to do: `runtime` in the job or `seconds` of the workload sets \
@@ -131,10 +131,10 @@ pub fn describe_missed_rate(
     let under = if missed.len() <= NAMED {
         let each = missed
             .iter()
-            .map(|(policy, percent)| format!("{} under {policy}", rate_share(rates, *percent)));
+            .map(|(policy, percent)| format!("{} under {policy}", format_share_of_rates(rates, *percent)));
         each.collect::<Vec<_>>().join(", ")
     } else {
-        let (from, to) = (rate_share(rates, *least), rate_share(rates, *most));
+        let (from, to) = (format_share_of_rates(rates, *least), format_share_of_rates(rates, *most));
         let range = if from == to {
             from
         } else {
@@ -147,7 +147,7 @@ pub fn describe_missed_rate(
         )
     };
     if let [only] = rates {
-        let asked = rate_text(only, only.per_second);
+        let asked = format_rate(only, only.per_second);
         return Some(format!(
             "{who} does not reach the {asked} per second that it asks for: {under}"
         ));
@@ -156,7 +156,7 @@ pub fn describe_missed_rate(
         let what = match rate.unit.as_str() {
             "bytes" => format!(
                 "{} of {}s",
-                rate_text(rate, rate.per_second),
+                format_rate(rate, rate.per_second),
                 rate.direction
             ),
             _ => format!("{:.0} {}s", rate.per_second, rate.direction),
@@ -173,7 +173,7 @@ pub fn describe_missed_rate(
 /// Percentage of the requested rates in words: as an amount if there is only one rate.
 fn format_share_of_rates(rates: &[RequestedRate], percent: f64) -> String {
     match rates {
-        [only] => rate_text(only, only.per_second * percent / 100.0),
+        [only] => format_rate(only, only.per_second * percent / 100.0),
         _ => format!("{percent:.0} %"),
     }
 }
@@ -209,7 +209,7 @@ mod tests {
     fn said(rates: &[RequestedRate], reached: &[(&str, f64)]) -> String {
         let reached: Vec<(String, f64)> =
             reached.iter().map(|(n, p)| ((*n).to_owned(), *p)).collect();
-        missed_rate("workload `w`", rates, &reached).unwrap_or_default()
+        describe_missed_rate("workload `w`", rates, &reached).unwrap_or_default()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 use wakepath_results::Better;
 
-use crate::figure::percent_size;
+use crate::figure::format_unsigned_percent;
 use crate::gain::Gain;
 
 /// Most runs worth asking for when a comparison leaves the outcome open.
@@ -107,8 +107,8 @@ impl Verdict {
             let aim = (margin - gain.percent.abs()).max(margin / 10.0);
             (Doubt::Margin, half / aim)
         } else if apart {
-            let wanted = quantile_of(gain.p_value * (1.0 - level) / corrected_p);
-            (Doubt::Comparisons, wanted / quantile_of(gain.p_value))
+            let wanted = two_sided_normal_quantile(gain.p_value * (1.0 - level) / corrected_p);
+            (Doubt::Comparisons, wanted / two_sided_normal_quantile(gain.p_value))
         } else {
             let aim = margin.max(gain.percent.abs() / 2.0).max(1e-3);
             (Doubt::Chance, half / aim)
@@ -153,7 +153,7 @@ pub fn format_percent_range([from, to]: [f64; 2]) -> String {
     } else {
         1
     };
-    let [from, to] = [from, to].map(|v| percent_size(v, decimals));
+    let [from, to] = [from, to].map(|v| format_unsigned_percent(v, decimals));
     if from == to {
         from
     } else {
@@ -175,10 +175,10 @@ fn describe_runs_needed(more_runs: usize) -> String {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Better { from, to } => write!(f, "better by {} %", range([*from, *to])),
-            Self::Worse { from, to } => write!(f, "worse by {} %", range([*from, *to])),
-            Self::More { from, to } => write!(f, "more by {} %", range([*from, *to])),
-            Self::Less { from, to } => write!(f, "less by {} %", range([*from, *to])),
+            Self::Better { from, to } => write!(f, "better by {} %", format_percent_range([*from, *to])),
+            Self::Worse { from, to } => write!(f, "worse by {} %", format_percent_range([*from, *to])),
+            Self::More { from, to } => write!(f, "more by {} %", format_percent_range([*from, *to])),
+            Self::Less { from, to } => write!(f, "less by {} %", format_percent_range([*from, *to])),
             Self::NoDifference { within } if *within == 0.0 => f.write_str("no difference"),
             Self::NoDifference { within } => {
                 // The bound on the difference is rounded up.
@@ -191,7 +191,7 @@ impl fmt::Display for Verdict {
                     Doubt::Comparisons => " among so many comparisons",
                     Doubt::Margin => " whether it is more than the margin",
                 };
-                write!(f, "cannot tell{what}: {}", more_runs_needed(*more_runs))
+                write!(f, "cannot tell{what}: {}", describe_runs_needed(*more_runs))
             }
         }
     }
@@ -261,9 +261,9 @@ mod tests {
             ([-5.0, -3.0], "less by 3.0 to 5.0 %"),
             ([0.0, 0.0], "no difference"),
         ] {
-            let judged = verdict(interval, 0.001).judged_by(Better::Neither);
+            let judged = verdict(interval, 0.001).in_direction_of(Better::Neither);
             assert_eq!(judged.to_string(), sentence);
-            assert!(!judged.is_finding());
+            assert!(!judged.names_winner());
         }
     }
 

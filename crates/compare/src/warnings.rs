@@ -65,7 +65,7 @@ pub fn find_series_warnings(series: &[f64]) -> Vec<SeriesWarning> {
         }
     }
     if series.len() >= FEWEST_FOR_DRIFT {
-        let correlation = rank_correlation_with_order(series);
+        let correlation = correlation_with_order(series);
         if correlation.abs() * (count - 1.0).sqrt() > ONE_PERCENT {
             found.push(SeriesWarning::Drift { correlation });
         }
@@ -80,7 +80,7 @@ fn correlation_with_order(series: &[f64]) -> f64 {
     for (order, value) in series.iter().enumerate() {
         let (x, y) = (
             order as f64 - middle,
-            rank_correlation(series, *value) - middle,
+            rank_in_series(series, *value) - middle,
         );
         both += x * y;
         of_order += x * x;
@@ -122,7 +122,7 @@ impl fmt::Display for SeriesWarning {
                 )
             }
             Self::Outlier { run, value } => {
-                write!(f, "run {} is an outlier: {}", run + 1, short_number(*value))
+                write!(f, "run {} is an outlier: {}", run + 1, format_five_digits(*value))
             }
             Self::Drift { correlation } => {
                 let way = if *correlation > 0.0 { "rise" } else { "fall" };
@@ -140,15 +140,15 @@ mod tests {
     use super::*;
 
     fn sentences(series: &[f64]) -> String {
-        let all: Vec<String> = warnings(series).iter().map(ToString::to_string).collect();
+        let all: Vec<String> = find_series_warnings(series).iter().map(ToString::to_string).collect();
         all.join("; ")
     }
 
     #[test]
     fn a_quiet_series_gives_no_warning() {
-        assert!(warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty());
-        assert!(warnings(&[5.0; 10]).is_empty() && warnings(&[5.0]).is_empty());
-        assert!(warnings(&[]).is_empty());
+        assert!(find_series_warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty());
+        assert!(find_series_warnings(&[5.0; 10]).is_empty() && find_series_warnings(&[5.0]).is_empty());
+        assert!(find_series_warnings(&[]).is_empty());
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             (-2.5, "-2.5"),
             (0.0, "0"),
         ] {
-            assert_eq!(short_number(value), shown);
+            assert_eq!(format_five_digits(value), shown);
         }
         let rising: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i) * 0.1).collect();
         assert_eq!(

@@ -13,9 +13,9 @@ use serde::Serialize;
 use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
 use wakepath_units::median;
 
-use crate::checks::{GovernorSetting, governor_of, policy_name, run_ours};
+use crate::checks::{GovernorSetting, our_governor_for_case, policy_name, call_our_governor};
 use crate::generate;
-use crate::program::{KernelProgram, run_command};
+use crate::program::{KernelProgram, run_command_within};
 use crate::record::{CallRecord, Case};
 use crate::source::KernelSource;
 use crate::subject::Subject;
@@ -44,11 +44,11 @@ impl BenchLog {
 
     /// Makes the cases that the benchmark log consists of.
     pub fn make_cases(self, setting: GovernorSetting, seed: u64) -> Vec<Case> {
-        let mut rng = generate::rng(seed, 0);
+        let mut rng = generate::batch_generator(seed, 0);
         let tick = setting.tick.period().0 as i64;
         match self {
-            Self::Mixed => generate::governor_cases(&mut rng, tick, 50_000),
-            Self::Regular => vec![generate::regular_case(&mut rng, tick, 20_000)],
+            Self::Mixed => generate::random_governor_cases(&mut rng, tick, 50_000),
+            Self::Regular => vec![generate::regular_interrupt_case(&mut rng, tick, 20_000)],
         }
     }
 }
@@ -79,7 +79,7 @@ pub fn compare_speed(
     let ours = std::env::current_exe()?;
     let mut rows = Vec::new();
     for subject in Subject::GOVERNORS {
-        for source in sources.iter().filter(|source| source.compares(subject)) {
+        for source in sources.iter().filter(|source| source.is_compared_for(subject)) {
             let setting = GovernorSetting {
                 subject,
                 version: source.kernel()?,
@@ -88,23 +88,23 @@ pub fn compare_speed(
             let program = KernelProgram::build(subject, source, tick.hz(), None)?;
             for log in BenchLog::ALL {
                 let mut input = Vec::new();
-                for case in log.cases(setting, seed) {
+                for case in log.make_cases(setting, seed) {
                     case.encode(&mut input);
                 }
                 let (mut ours_ns, mut kernel_ns, mut ratios) = (vec![], vec![], vec![]);
                 for _ in 0..repetitions {
-                    let mut kernel = pinned();
+                    let mut kernel = command_pinned_to_cpu();
                     kernel.arg(program.path());
                     kernel.args(["--bench", &passes.to_string()]);
-                    let kernel = time_of(&mut kernel, &input)?;
+                    let kernel = run_and_parse_number(&mut kernel, &input)?;
 
-                    let mut own = pinned();
+                    let mut own = command_pinned_to_cpu();
                     own.arg(&ours).args(["bench-ours", subject.name()]);
                     own.args([&source.release, log.name()]);
                     own.args(["--hz", &tick.hz().to_string()]);
                     own.args(["--passes", &passes.to_string()]);
                     own.args(["--seed", &seed.to_string()]);
-                    let own = time_of(&mut own, &[])?;
+                    let own = run_and_parse_number(&mut own, &[])?;
 
                     kernel_ns.push(kernel);
                     ours_ns.push(own);
@@ -131,15 +131,15 @@ pub fn time_own_governor(
     passes: u32,
     seed: u64,
 ) -> Result<f64> {
-    let cases = log.cases(setting, seed);
+    let cases = log.make_cases(setting, seed);
     let mut best = f64::INFINITY;
     for _ in 0..passes {
         let mut total = Duration::ZERO;
         let mut count = 0;
         for case in &cases {
-            let mut governor = governor_of(setting, case)?;
+            let mut governor = our_governor_for_case(setting, case)?;
             let begin = Instant::now();
-            black_box(decide_all(&mut governor, &case.calls));
+            black_box(decide_all_calls(&mut governor, &case.calls));
             total += begin.elapsed();
             count += case.calls.len();
         }
@@ -174,7 +174,7 @@ fn decide_all_calls(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 
 fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[CallRecord]) -> u32 {
     calls
         .iter()
-        .fold(0, |sum, call| sum + u32::from(run_ours(governor, call)))
+        .fold(0, |sum, call| sum + u32::from(call_our_governor(governor, call)))
 }
 
 /// A command pinned to the first CPU that this process may use.
@@ -193,7 +193,7 @@ fn command_pinned_to_cpu() -> Command {
 
 /// Runs a command and returns the first number that it prints.
 fn run_and_parse_number(command: &mut Command, input: &[u8]) -> Result<f64> {
-    let output = run_command(command, input, LIMIT)?;
+    let output = run_command_within(command, input, LIMIT)?;
     let text = String::from_utf8(output)?;
     text.split_whitespace()
         .next()

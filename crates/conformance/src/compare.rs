@@ -11,7 +11,7 @@ use crate::checks::{CheckResult, GovernorSetting, compare_batch, policy_name};
 use crate::generate;
 use crate::program::KernelProgram;
 use crate::record::Case;
-use crate::shrink::shrink;
+use crate::shrink::shrink_case;
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
@@ -72,8 +72,8 @@ pub fn settings_to_compare<'s>(
 ) -> Result<Vec<(GovernorSetting, &'s KernelSource)>> {
     let mut settings = Vec::new();
     for subject in Subject::ALL {
-        for source in sources.iter().filter(|source| source.compares(subject)) {
-            let most = if subject.has_tick() { ticks.len() } else { 1 };
+        for source in sources.iter().filter(|source| source.is_compared_for(subject)) {
+            let most = if subject.depends_on_tick() { ticks.len() } else { 1 };
             for &tick in ticks.iter().take(most) {
                 let version = source.kernel()?;
                 settings.push((
@@ -107,7 +107,7 @@ pub fn compare_all_policies(
     seed: u64,
     failures: &Path,
 ) -> Result<Vec<ReleaseRow>> {
-    let settings = settings(sources, ticks)?;
+    let settings = settings_to_compare(sources, ticks)?;
     let programs = settings
         .par_iter()
         .map(|(setting, source)| {
@@ -119,12 +119,12 @@ pub fn compare_all_policies(
     let batches: Vec<Batch> = settings
         .iter()
         .enumerate()
-        .flat_map(|(row, (setting, _))| split_row(row, setting.subject, amount))
+        .flat_map(|(row, (setting, _))| split_row_into_batches(row, setting.subject, amount))
         .collect();
     let outcomes = batches
         .par_iter()
         .map(|batch| {
-            let mut rng = generate::rng(seed, batch.number);
+            let mut rng = generate::batch_generator(seed, batch.number);
             let setting = settings[batch.row].0;
             let size = batch.inputs as usize;
             compare_batch(setting, &programs[batch.row], &mut rng, batch.number, size)
@@ -146,13 +146,13 @@ pub fn compare_all_policies(
         {
             eprintln!("DIFFERENCE (seed {seed}, batch {number}): {}", first.text);
             if let Some(case) = &first.case {
-                save_case(setting, &programs[row], case, failures)?;
+                save_shrunk_case(setting, &programs[row], case, failures)?;
             }
         }
         rows.push(ReleaseRow {
             policy: policy_name(setting),
             source: source.describe(),
-            hz: setting.subject.has_tick().then(|| setting.tick.hz()),
+            hz: setting.subject.depends_on_tick().then(|| setting.tick.hz()),
             decisions: results.iter().map(|(_, result)| result.decisions).sum(),
             differences: results.iter().map(|(_, result)| result.differences).sum(),
         });
@@ -163,7 +163,7 @@ pub fn compare_all_policies(
 /// Splits the inputs of a result's row into batches.
 fn split_row_into_batches(row: usize, subject: Subject, amount: Amount) -> impl Iterator<Item = Batch> {
     let size = batch_size(subject);
-    let inputs = amount.inputs(subject);
+    let inputs = amount.inputs_for_subject(subject);
     // Batch 0 of the comparison of APST has the drives from the library.
     let first = u64::from(subject == Subject::Apst);
     let library = (0..first).map(move |number| Batch {
@@ -187,7 +187,7 @@ fn save_shrunk_case(
     case: &Case,
     failures: &Path,
 ) -> Result<()> {
-    let case = shrink(setting, program, case)?;
+    let case = shrink_case(setting, program, case)?;
     let name = format!("{}-{}-", policy_name(setting), setting.tick.hz());
     let (states, calls) = case.write(failures, &name)?;
     eprintln!(

@@ -32,11 +32,11 @@ pub fn measure_branch_coverage(sources: &[KernelSource], batches: u64, seed: u64
     let governors: Vec<(Subject, &KernelSource)> = Subject::GOVERNORS
         .into_iter()
         .flat_map(|subject| sources.iter().map(move |source| (subject, source)))
-        .filter(|(subject, source)| source.compares(*subject))
+        .filter(|(subject, source)| source.is_compared_for(*subject))
         .collect();
     governors
         .par_iter()
-        .map(|(subject, source)| count(*subject, source, batches, seed))
+        .map(|(subject, source)| measure_governor_coverage(*subject, source, batches, seed))
         .collect()
 }
 
@@ -48,7 +48,7 @@ fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u
     };
     let program = KernelProgram::build_counting(subject, source, setting.tick.hz())?;
     for batch in 0..batches {
-        let mut rng = generate::rng(seed, batch);
+        let mut rng = generate::batch_generator(seed, batch);
         let size = batch_size(subject) as usize;
         compare_batch(setting, &program, &mut rng, batch, size)?;
     }
@@ -66,7 +66,7 @@ fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u
         "gcov failed: {}",
         String::from_utf8_lossy(&gcov.stderr)
     );
-    let (branches, not_taken) = read_gcov(&String::from_utf8_lossy(&gcov.stdout));
+    let (branches, not_taken) = parse_gcov_output(&String::from_utf8_lossy(&gcov.stdout));
     ensure!(branches > 0, "gcov found no branch in {}", subject.file());
     Ok(CoverageRow {
         policy: policy_name(setting),
@@ -115,7 +115,7 @@ mod tests {
                     branch  0 taken 5 (fallthrough)\nbranch  1 taken 0\n    #####:   13:  f(b);\n\
                     call    0 never executed\n        -:    0:Source:x/cpuidle_standin.h\n\
                             5:    2:  if (c)\nbranch  0 taken 0\n";
-        let (branches, not_taken) = read_gcov(text);
+        let (branches, not_taken) = parse_gcov_output(text);
         assert_eq!(branches, 2);
         assert_eq!(not_taken, ["12: if (a)"]);
     }

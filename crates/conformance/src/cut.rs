@@ -25,21 +25,21 @@ impl<'a> CFile<'a> {
 
     /// Cuts out the definition of function `name`, from return type to closing brace.
     pub fn cut_function(&self, name: &str) -> Result<&'a str> {
-        for at in self.words(name) {
-            let Some(open) = self.skip_space(at + name.len()) else {
+        for at in self.positions_of_word(name) {
+            let Some(open) = self.next_code_byte(at + name.len()) else {
                 continue;
             };
-            if self.code[open] != b'(' || self.depth_at(at) != 0 {
+            if self.code[open] != b'(' || self.brace_depth_at(at) != 0 {
                 continue;
             }
-            let Some(close) = self.matching(open) else {
+            let Some(close) = self.closing_bracket(open) else {
                 continue;
             };
-            match self.skip_space(close + 1) {
+            match self.next_code_byte(close + 1) {
                 // A function's declaration ends in a semicolon; a definition goes on with its body.
                 Some(brace) if self.code[brace] == b'{' => {
                     let end = self
-                        .matching(brace)
+                        .closing_bracket(brace)
                         .ok_or_else(|| anyhow!("function {name}: no closing brace"))?;
                     return Ok(&self.text[self.start_of_definition(at)..=end]);
                 }
@@ -51,15 +51,15 @@ impl<'a> CFile<'a> {
 
     /// Cuts out the definition of `struct name`, up to the semicolon.
     pub fn cut_struct(&self, name: &str) -> Result<&'a str> {
-        for at in self.words(name) {
+        for at in self.positions_of_word(name) {
             let before = String::from_utf8_lossy(&self.code[..at]);
-            let brace = self.skip_space(at + name.len());
+            let brace = self.next_code_byte(at + name.len());
             if let (Some(brace), true) = (brace, before.trim_end().ends_with("struct"))
                 && self.code[brace] == b'{'
             {
                 let end = self
-                    .matching(brace)
-                    .and_then(|close| self.skip_space(close + 1))
+                    .closing_bracket(brace)
+                    .and_then(|close| self.next_code_byte(close + 1))
                     .filter(|end| self.code[*end] == b';')
                     .ok_or_else(|| anyhow!("struct {name}: no end"))?;
                 return Ok(&self.text[before.trim_end().len() - "struct".len()..=end]);
@@ -70,10 +70,10 @@ impl<'a> CFile<'a> {
 
     /// Cuts out the file-level variable `name`, from its first keyword to its semicolon.
     pub fn cut_variable(&self, name: &str) -> Result<&'a str> {
-        for at in self.words(name) {
-            let next = self.skip_space(at + name.len());
+        for at in self.positions_of_word(name) {
+            let next = self.next_code_byte(at + name.len());
             let defines = next.is_some_and(|next| matches!(self.code[next], b'=' | b';'));
-            if !defines || self.depth_at(at) != 0 {
+            if !defines || self.brace_depth_at(at) != 0 {
                 continue;
             }
             if let Some(length) = self.code[at..].iter().position(|&b| b == b';') {
@@ -172,7 +172,7 @@ impl<'a> CFile<'a> {
             .iter()
             .rposition(|b| matches!(b, b';' | b'}' | b'#'))
             .map_or(0, |end| end + 1);
-        self.skip_space(after).unwrap_or(at)
+        self.next_code_byte(after).unwrap_or(at)
     }
 }
 
@@ -188,12 +188,12 @@ fn blank_non_code(text: &[u8]) -> Vec<u8> {
     let mut at_line_start = true;
     while i < text.len() {
         let end = match (text[i], text.get(i + 1)) {
-            (b'/', Some(b'*')) => find(text, i + 2, b"*/"),
-            (b'/', Some(b'/')) => line_end(text, i),
-            (quote @ (b'"' | b'\''), _) => literal_end(text, i, quote),
+            (b'/', Some(b'*')) => index_after(text, i + 2, b"*/"),
+            (b'/', Some(b'/')) => end_of_line(text, i),
+            (quote @ (b'"' | b'\''), _) => end_of_literal(text, i, quote),
             (b'#', _) if at_line_start => {
-                let end = directive_end(text, i);
-                blank(&mut code[i..end]);
+                let end = end_of_directive(text, i);
+                overwrite_with_blanks(&mut code[i..end]);
                 code[end - 1] = b'#';
                 i = end;
                 continue;
@@ -204,7 +204,7 @@ fn blank_non_code(text: &[u8]) -> Vec<u8> {
                 continue;
             }
         };
-        blank(&mut code[i..end]);
+        overwrite_with_blanks(&mut code[i..end]);
         i = end;
     }
     code
@@ -251,7 +251,7 @@ fn end_of_directive(text: &[u8], from: usize) -> usize {
     while i < text.len() {
         match (text[i], text.get(i + 1)) {
             (b'\\', Some(b'\n')) => i += 2,
-            (b'/', Some(b'*')) => i = find(text, i + 2, b"*/"),
+            (b'/', Some(b'*')) => i = index_after(text, i + 2, b"*/"),
             (b'\n', _) => return i,
             _ => i += 1,
         }
@@ -315,7 +315,7 @@ static u64 last(void) { return wanted(NULL); }
     fn macros_structs_and_variables_are_cut_whole() -> Result<()> {
         let file = CFile::new(SAMPLE);
         assert_eq!(
-            file.macro_definition("LIMIT")?,
+            file.cut_macro("LIMIT")?,
             "#define LIMIT (3 * \\\n\t       4)"
         );
         assert_eq!(
@@ -323,7 +323,7 @@ static u64 last(void) { return wanted(NULL); }
             "struct thing {\n\tint a;\n\tstruct { int b; } inner;\n};"
         );
         assert_eq!(
-            file.variable("timeout_ms")?,
+            file.cut_variable("timeout_ms")?,
             "static unsigned long timeout_ms = 100;"
         );
         Ok(())
@@ -335,8 +335,8 @@ static u64 last(void) { return wanted(NULL); }
         assert!(file.function("other").is_err());
         assert!(file.function("wante").is_err());
         assert!(file.structure("dev").is_err());
-        assert!(file.variable("LIMIT").is_err());
-        assert!(file.macro_definition("LIM").is_err());
+        assert!(file.cut_variable("LIMIT").is_err());
+        assert!(file.cut_macro("LIM").is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use wakepath_policies::psd::{BurstEvent, HeardLease, Lease, LeaseRule, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::program::{included_headers, run_command};
+use crate::program::{included_headers, run_command_within};
 
 /// Time limit for compiling and running a lease's C program.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ pub fn leases_by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Ra
     for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
         lease.io(io);
         if lease.holds(io) {
-            add_lease(&mut leases, io.0..lease.end().0);
+            append_or_extend_lease(&mut leases, io.0..lease.end().0);
         }
     }
     leases
@@ -75,7 +75,7 @@ pub fn leases_by_kernel_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Rang
     if daemon {
         command.arg(policy.start_after.to_string());
     }
-    let output = String::from_utf8(run_command(&mut command, input.as_bytes(), LIMIT)?)?;
+    let output = String::from_utf8(run_command_within(&mut command, input.as_bytes(), LIMIT)?)?;
     let numbers: Vec<u64> = output
         .split_ascii_whitespace()
         .map(str::parse)
@@ -87,7 +87,7 @@ pub fn leases_by_kernel_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Rang
     }
     let mut leases = Vec::new();
     for [from, to] in pairs {
-        add_lease(&mut leases, *from..*to);
+        append_or_extend_lease(&mut leases, *from..*to);
     }
     Ok(leases)
 }
@@ -127,7 +127,7 @@ fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
         };
         lease.handle(event, *time);
         match (lease.change(), leases.last_mut()) {
-            (Some(true), _) => add_lease(&mut leases, *time..u64::MAX),
+            (Some(true), _) => append_or_extend_lease(&mut leases, *time..u64::MAX),
             (Some(false), Some(last)) => last.end = *time,
             _ => {}
         }

@@ -11,7 +11,7 @@ use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
 use crate::program::KernelProgram;
-use crate::record::{CallRecord, Case, StateRecord, decision_text};
+use crate::record::{CallRecord, Case, StateRecord, format_decision};
 use crate::source::{KernelSource, VERSIONS};
 use crate::subject::Subject;
 
@@ -65,7 +65,7 @@ pub fn answer_log_by_kernel(
     case.encode(&mut input);
     let mut text = String::new();
     for decision in program.run(&input)? {
-        let _ = writeln!(text, "{}", decision_text(decision));
+        let _ = writeln!(text, "{}", format_decision(decision));
     }
     Ok(text)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::cut::CFile;
-use crate::program::run_command;
+use crate::program::run_command_within;
 use crate::source::KernelSource;
 
 /// Time limit for running the kernel's PELT code.
@@ -53,12 +53,12 @@ pub struct PeltSums {
 /// The source has other functions; it cannot be compiled or run.
 pub fn signals_by_kernel_code(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
     let scratch = tempfile::tempdir()?;
-    let program = compile_pelt(&cut_pelt(source)?, scratch.path())?;
+    let program = compile_pelt(&cut_pelt_functions(source)?, scratch.path())?;
     let mut input = String::new();
     for Stretch { until, tasks } in stretches {
         let _ = writeln!(input, "{until} {tasks}");
     }
-    let output = run_command(&mut Command::new(program), input.as_bytes(), LIMIT)?;
+    let output = run_command_within(&mut Command::new(program), input.as_bytes(), LIMIT)?;
     let answers: Vec<PeltSums> = String::from_utf8(output)?
         .lines()
         .map(parse_sums)
@@ -78,7 +78,7 @@ fn cut_pelt_functions(source: &KernelSource) -> Result<String> {
     let header = source.text("kernel/sched/pelt.h")?;
     let (code, header) = (CFile::new(&code), CFile::new(&header));
     let mut cut = source.text("kernel/sched/sched-pelt.h")?;
-    cut += header.macro_definition("PELT_MIN_DIVIDER")?;
+    cut += header.cut_macro("PELT_MIN_DIVIDER")?;
     cut += "\n";
     cut += header.function("get_pelt_divider")?;
     for name in [

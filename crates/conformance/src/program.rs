@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::recipe::{Recipe, cut_pieces, recipe};
+use crate::recipe::{Recipe, cut_pieces, recipe_for_subject};
 use crate::source::KernelSource;
 use crate::subject::Subject;
 
@@ -74,12 +74,12 @@ impl KernelProgram {
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
         // Kernels are built with this optimisation level.
-        Self::build_with(&["-O2"], subject, source, hz, alteration)
+        Self::compile_with_flags(&["-O2"], subject, source, hz, alteration)
     }
 
     /// Compiles a subject's kernel code so that each run adds to the counts that `gcov` reads.
     pub fn compile_for_coverage(subject: Subject, source: &KernelSource, hz: u32) -> Result<Self> {
-        Self::build_with(&["-O0", "--coverage"], subject, source, hz, None)
+        Self::compile_with_flags(&["-O0", "--coverage"], subject, source, hz, None)
     }
 
     fn compile_with_flags(
@@ -89,7 +89,7 @@ impl KernelProgram {
         hz: u32,
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
-        Self::try_build(flags, subject, source, hz, alteration)
+        Self::try_compile(flags, subject, source, hz, alteration)
             .with_context(|| format!("{} of {} at HZ={hz}", subject.name(), source.describe()))
     }
 
@@ -103,18 +103,18 @@ impl KernelProgram {
         let scratch = tempfile::tempdir()?;
         let folder = scratch.path();
         let path = folder.join("program");
-        let mut compiler = gcc_for_driver(subject, folder)?;
+        let mut compiler = gcc_command_for_driver(subject, folder)?;
         compiler
             .args(flags)
             .arg(format!("-DHZ={hz}"))
             .arg("-o")
             .arg(&path);
-        match recipe(subject) {
+        match recipe_for_subject(subject) {
             Recipe::Whole => add_whole_file(&mut compiler, subject, source, alteration, folder)?,
             Recipe::Cut(pieces) => {
                 let cut = cut_pieces(&source.text(subject.file())?, pieces)?;
-                let altered = alter_text(alteration, subject.file(), cut)?;
-                add_cut(&mut compiler, &altered, folder)?;
+                let altered = alter_if_for_file(alteration, subject.file(), cut)?;
+                add_cut_pieces(&mut compiler, &altered, folder)?;
             }
         }
         let output = compiler
@@ -127,7 +127,7 @@ impl KernelProgram {
         );
         Ok(Self {
             path,
-            arguments: subject.arguments(),
+            arguments: subject.driver_arguments(),
             limit: LIMIT,
             _scratch: scratch,
         })
@@ -150,7 +150,7 @@ impl KernelProgram {
     ///
     /// The program fails, or does not end in time ([`TimedOut`]).
     pub fn run_over_input(&self, input: &[u8]) -> Result<Vec<u8>> {
-        run_command(
+        run_command_within(
             Command::new(&self.path).args(self.arguments),
             input,
             self.limit,
@@ -191,10 +191,10 @@ fn add_whole_file(
     folder: &Path,
 ) -> Result<()> {
     const SHARED_HEADER: &str = "drivers/cpuidle/governors/gov.h";
-    let text = alter_text(alteration, subject.file(), source.text(subject.file())?)?;
-    forward_includes(&text, &folder.join("include"))?;
+    let text = alter_if_for_file(alteration, subject.file(), source.text(subject.file())?)?;
+    write_forwarding_headers(&text, &folder.join("include"))?;
     if text.contains("\"gov.h\"") {
-        let header = alter_text(alteration, SHARED_HEADER, source.text(SHARED_HEADER)?)?;
+        let header = alter_if_for_file(alteration, SHARED_HEADER, source.text(SHARED_HEADER)?)?;
         fs::write(folder.join("gov.h"), header)?;
     } else if alteration.is_some_and(|alteration| alteration.file == SHARED_HEADER) {
         bail!("stale mutant: {} does not include gov.h", subject.file());
@@ -270,7 +270,7 @@ pub fn run_command_within(command: &mut Command, input: &[u8], limit: Duration) 
             }
             pause = (pause * 2).min(Duration::from_millis(10));
         };
-        anyhow::Ok((status, join_reader(output)?, join_reader(errors)?))
+        anyhow::Ok((status, join_reader_thread(output)?, join_reader_thread(errors)?))
     })?;
     ensure!(
         status.success(),

@@ -116,9 +116,9 @@ pub(crate) fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
     let mut cut = String::new();
     for piece in pieces {
         match piece {
-            Macro(name) => cut += file.macro_definition(name)?,
+            Macro(name) => cut += file.cut_macro(name)?,
             Struct(name) => cut += file.structure(name)?,
-            Variable(name) => cut += file.variable(name)?,
+            Variable(name) => cut += file.cut_variable(name)?,
             Function(name) => cut += file.function(name)?,
             FunctionOfSome(name) => cut += file.function(name).unwrap_or_default(),
             Ours(header) => cut.extend(["#include \"", header, "\""]),

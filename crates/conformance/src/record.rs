@@ -330,7 +330,7 @@ impl EventCase {
         out.extend([0, 0]);
         for event in &self.events {
             out.extend(event.time.to_le_bytes());
-            out.extend(event_flags(event).to_le_bytes());
+            out.extend(encode_event_flags(event).to_le_bytes());
             out.extend(event.max_capacity.to_le_bytes());
             for counter in event.counters {
                 out.extend(counter.to_le_bytes());

@@ -12,7 +12,7 @@ use wakepath_units::TickRate;
 use crate::checks::{Check as _, GovernorCheck, GovernorSetting, policy_name};
 use crate::compare::ReleaseRow;
 use crate::log::parse_case;
-use crate::record::{Case, decision_byte};
+use crate::record::{Case, encode_decision};
 use crate::subject::Subject;
 
 /// Compressed logs: for each a line `log NUMBER hz RATE`, a line `states`, the table, a line
@@ -53,13 +53,13 @@ pub struct RecordedDecisions {
 ///
 /// The data is damaged.
 pub fn read_recorded_logs() -> Result<Vec<RecordedLog>> {
-    let text = unpack(LOGS)?;
+    let text = decompress_text(LOGS)?;
     text.split("log ").skip(1).map(parse_log).collect()
 }
 
 fn parse_log(text: &str) -> Result<RecordedLog> {
     let [number, hz, states, calls] =
-        split_log(text).context("a log without head, states or calls")?;
+        split_log_text(text).context("a log without head, states or calls")?;
     let name = format!("log {number}");
     Ok(RecordedLog {
         tick: TickRate::new(hz.parse()?).with_context(|| format!("{name}: no tick rate: {hz}"))?,
@@ -82,7 +82,7 @@ fn split_log_text(text: &str) -> Option<[&str; 4]> {
 ///
 /// The data is damaged.
 pub fn read_recorded_decisions() -> Result<Vec<RecordedDecisions>> {
-    unpack(DECISIONS)?.lines().map(parse_decisions).collect()
+    decompress_text(DECISIONS)?.lines().map(parse_decisions_line).collect()
 }
 
 fn parse_decisions_line(line: &str) -> Result<RecordedDecisions> {
@@ -110,7 +110,7 @@ fn parse_decision(letter: u8) -> Result<u8> {
     };
     let state = letter.wrapping_sub(first);
     ensure!(state < 10, "not a decision: {letter}");
-    Ok(decision_byte(usize::from(state), stop_tick))
+    Ok(encode_decision(usize::from(state), stop_tick))
 }
 
 /// Compares every recorded decision with ours, and describes the first difference of each governor
@@ -120,9 +120,9 @@ fn parse_decision(letter: u8) -> Result<u8> {
 ///
 /// The data is damaged.
 pub fn compare_recorded_decisions() -> Result<Vec<ReleaseRow>> {
-    let logs = read_logs()?;
+    let logs = read_recorded_logs()?;
     let mut rows: Vec<ReleaseRow> = Vec::new();
-    for decided in read_decisions()? {
+    for decided in read_recorded_decisions()? {
         let log = logs
             .iter()
             .find(|log| log.number == decided.log)

@@ -34,7 +34,7 @@ pub fn print_rows<R: Serialize>(rows: &[R], format: Format) -> Result<()> {
             }
             writer.flush()?;
         }
-        Format::Table => writeln!(out, "{}", table(rows)?)?,
+        Format::Table => writeln!(out, "{}", rows_to_table(rows)?)?,
     }
     Ok(())
 }

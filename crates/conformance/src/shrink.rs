@@ -12,7 +12,7 @@ const MAX_TRIES: usize = 1_000;
 /// Shrinks a case: leaves calls and states out as long as some decision still differs.
 pub fn shrink_case(setting: GovernorSetting, program: &KernelProgram, case: &Case) -> Result<Case> {
     let mut case = case.clone();
-    if let Some(at) = first_difference(setting, program, &case)? {
+    if let Some(at) = index_of_first_difference(setting, program, &case)? {
         case.calls.truncate(at + 1);
     }
     let mut tries = 0;
@@ -24,7 +24,7 @@ pub fn shrink_case(setting: GovernorSetting, program: &KernelProgram, case: &Cas
             let mut smaller = case.clone();
             smaller.calls.drain(at..at + chunk);
             tries += 1;
-            if first_difference(setting, program, &smaller)?.is_some() {
+            if index_of_first_difference(setting, program, &smaller)?.is_some() {
                 case = smaller;
             } else {
                 at += chunk;
@@ -38,7 +38,7 @@ pub fn shrink_case(setting: GovernorSetting, program: &KernelProgram, case: &Cas
         }
         let mut smaller = case.clone();
         smaller.states.remove(state);
-        if first_difference(setting, program, &smaller)?.is_some() {
+        if index_of_first_difference(setting, program, &smaller)?.is_some() {
             case = smaller;
         }
     }

@@ -118,13 +118,13 @@ impl KernelSource {
         let shelf = cache.join(&package);
         let pinned = PINNED.iter().find(|package| package.kernel == version);
         if let Some(package) = find_unpacked(pinned, &shelf) {
-            return Self::read(version, package.version.to_owned(), &shelf);
+            return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
         // Without a lock, such as on a read-only file system, the same package may be downloaded
         // twice.
-        let _lock = lock(&shelf).ok();
+        let _lock = lock_cache_folder(&shelf).ok();
         if let Some(package) = find_unpacked(pinned, &shelf) {
-            return Self::read(version, package.version.to_owned(), &shelf);
+            return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
         let origin = match (Origin::find_installed_or_in_apt(&package), pinned) {
             (None, Some(pinned)) => Origin::find_elsewhere(&package, pinned, &shelf)
@@ -135,7 +135,7 @@ impl KernelSource {
 
         let debian_version = match &origin {
             Some(origin) => origin.version().to_owned(),
-            None => newest_cached(&shelf).ok_or_else(|| {
+            None => newest_cached_version(&shelf).ok_or_else(|| {
                 anyhow!(
                     "{package} is neither installed, nor in the cache {}, nor known to apt; run \
                      `apt-get update` as root with a network, or install {package}",
@@ -144,24 +144,24 @@ impl KernelSource {
             })?,
         };
         let root = shelf.join(&debian_version);
-        if !is_complete(&root, version) {
+        if !has_required_files(&root, version) {
             let filled = match &origin {
                 Some(origin) => origin.unpack(version, &shelf),
                 None => Ok(()),
             };
             if let Err(error) = filled {
                 // An older release of the same kernel is better than no comparison at all.
-                let Some(older) = newest_cached(&shelf) else {
+                let Some(older) = newest_cached_version(&shelf) else {
                     return Err(error.context(format!(
                         "cannot obtain {package} {debian_version}; it needs a network and current \
                          package lists (`apt-get update` as root), or {package} installed"
                     )));
                 };
                 eprintln!("warning: {error:#}; using {package} {older} from the cache");
-                return Self::read(version, older, &shelf);
+                return Self::open_unpacked(version, older, &shelf);
             }
         }
-        Self::read(version, debian_version, &shelf)
+        Self::open_unpacked(version, debian_version, &shelf)
     }
 
     fn open_unpacked(version: &'static str, debian_version: String, shelf: &Path) -> Result<Self> {
@@ -171,7 +171,7 @@ impl KernelSource {
             .with_context(|| format!("cannot read {}", makefile.display()))?;
         Ok(Self {
             version,
-            release: release_of(&text).with_context(|| makefile.display().to_string())?,
+            release: release_from_makefile(&text).with_context(|| makefile.display().to_string())?,
             debian_version,
             root,
         })
@@ -231,12 +231,12 @@ impl Origin {
         let archive = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
         if archive.is_file() {
             let query = ["-W", "-f", "${Version}", package];
-            if let Some(version) = output_of("dpkg-query", &query).filter(|v| !v.is_empty()) {
+            if let Some(version) = command_output_if_ok("dpkg-query", &query).filter(|v| !v.is_empty()) {
                 return Some(Self::Installed { version, archive });
             }
         }
-        let policy = output_of("apt-cache", &["policy", package])?;
-        let candidate = candidate_of(&policy)?;
+        let policy = command_output_if_ok("apt-cache", &["policy", package])?;
+        let candidate = candidate_version(&policy)?;
         Some(Self::Apt {
             package: package.to_owned(),
             version: candidate.to_owned(),
@@ -245,9 +245,9 @@ impl Origin {
 
     fn find_in_other_suite(package: &str, pinned: &'static PinnedPackage, shelf: &Path) -> Result<Self> {
         let apt = OtherSuite::download_package_lists(pinned.suite, shelf)?;
-        let policy = output(apt.command("apt-cache").args(["policy", package]))?;
+        let policy = command_output(apt.command("apt-cache").args(["policy", package]))?;
         let version =
-            candidate_of(&policy).with_context(|| format!("{} has no {package}", pinned.suite))?;
+            candidate_version(&policy).with_context(|| format!("{} has no {package}", pinned.suite))?;
         Ok(Self::Elsewhere {
             package: package.to_owned(),
             version: version.to_owned(),
@@ -271,15 +271,15 @@ impl Origin {
         let archive = self.fetch_archive(scratch.path())?;
         let tree = scratch.path().join("tree");
         extract_files(kernel, &archive, &tree)?;
-        let place = shelf.join(self.version());
+        let place = shelf.join(self.package_version());
         // An older wakepath took fewer files, so that the cached folder is incomplete.
-        if place.is_dir() && !is_complete(&place, kernel) {
+        if place.is_dir() && !has_required_files(&place, kernel) {
             fs::remove_dir_all(&place)
                 .with_context(|| format!("cannot remove {}", place.display()))?;
         }
         match fs::rename(&tree, &place) {
             // Another process has unpacked the same package meanwhile.
-            Err(_) if is_complete(&place, kernel) => Ok(()),
+            Err(_) if has_required_files(&place, kernel) => Ok(()),
             renamed => Ok(renamed?),
         }
     }
@@ -292,7 +292,7 @@ impl Origin {
             Self::Apt { package, version } => {
                 eprintln!("downloading {package} {version} (once; about 150 MB)");
                 let mut apt = Command::new("apt-get");
-                download(&mut apt, package, version, None, folder)
+                download_and_extract_archive(&mut apt, package, version, None, folder)
             }
             Self::Elsewhere {
                 package,
@@ -312,7 +312,7 @@ impl Origin {
                     );
                 }
                 let mut apt = apt.command("apt-get");
-                download(&mut apt, package, version, sha256, folder)
+                download_and_extract_archive(&mut apt, package, version, sha256, folder)
             }
         }
     }
@@ -321,7 +321,7 @@ impl Origin {
 /// Extracts the wanted files of a kernel's archive to a new folder.
 fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
     fs::create_dir(folder)?;
-    let names = files(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
+    let names = files_of_kernel(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
     // tar fails when an optional file is missing, so the files that are there decide.
     let tar = Command::new("tar")
         .arg("-xJf")
@@ -333,7 +333,7 @@ fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
         .stderr(Stdio::null())
         .status()
         .context("cannot run tar")?;
-    for file in required_files(kernel) {
+    for file in required_files_of_kernel(kernel) {
         ensure!(
             folder.join(file).is_file(),
             "{} has no {file} (tar: {tar})",
@@ -348,7 +348,7 @@ fn find_unpacked(
     pinned: Option<&'static PinnedPackage>,
     shelf: &Path,
 ) -> Option<&'static PinnedPackage> {
-    pinned.filter(|package| is_complete(&shelf.join(package.version), package.kernel))
+    pinned.filter(|package| has_required_files(&shelf.join(package.version), package.kernel))
 }
 
 /// Locks a folder of the cache against other threads and processes, waiting for them, until the
@@ -369,12 +369,12 @@ fn files_of_kernel(kernel: &str) -> impl Iterator<Item = &'static str> {
 }
 
 fn required_files_of_kernel(kernel: &str) -> impl Iterator<Item = &'static str> {
-    files(kernel).filter(|file| !OPTIONAL.contains(file))
+    files_of_kernel(kernel).filter(|file| !OPTIONAL.contains(file))
 }
 
 /// Whether all necessary kernel files are unpacked below `root`.
 fn has_required_files(root: &Path, kernel: &str) -> bool {
-    required_files(kernel).all(|file| root.join(file).is_file())
+    required_files_of_kernel(kernel).all(|file| root.join(file).is_file())
 }
 
 /// Downloads a source package without installing it, and extracts the archive of the sources. A
@@ -403,7 +403,7 @@ fn download_and_extract_archive(
         .find(|path| path.extension().is_some_and(|e| e == "deb"))
         .ok_or_else(|| anyhow!("`apt-get download {package}` left no package behind"))?;
     if let Some(expected) = sha256 {
-        let sums = output(Command::new("sha256sum").arg(&deb))?;
+        let sums = command_output(Command::new("sha256sum").arg(&deb))?;
         ensure!(
             sums.split_whitespace().next() == Some(expected),
             "{package} {version} is not the package that the comparison was made with: its SHA-256 is {sums}, not \
@@ -450,7 +450,7 @@ impl OtherSuite {
             Path::new(KEYRING).is_file(),
             "no {KEYRING} (package debian-archive-keyring)"
         );
-        let archive = debian_archive().context("apt knows no archive of Debian's")?;
+        let archive = configured_debian_archive().context("apt knows no archive of Debian's")?;
         fs::create_dir_all(shelf).with_context(|| format!("cannot create {}", shelf.display()))?;
         let other = Self {
             folder: tempfile::tempdir_in(shelf)?,
@@ -462,7 +462,7 @@ impl OtherSuite {
             other.folder.path().join("sources.list"),
             format!("deb [signed-by={KEYRING}] {archive} {suite} main\n"),
         )?;
-        output(other.command("apt-get").args(["-q", "update"]))
+        command_output(other.command("apt-get").args(["-q", "update"]))
             .with_context(|| format!("cannot get the package lists of {suite}"))?;
         Ok(other)
     }
@@ -486,14 +486,14 @@ impl OtherSuite {
 /// Address of the Debian archive that apt is configured for on this machine.
 fn configured_debian_archive() -> Option<String> {
     let format = ["indextargets", "--format", "$(REPO_URI)", "Origin: Debian"];
-    let archives = output_of("apt-get", &format)?;
+    let archives = command_output_if_ok("apt-get", &format)?;
     let mut plain = archives.lines().filter(|uri| !uri.contains("security"));
     plain.next().map(str::to_owned)
 }
 
 /// Output of a command, trimmed; `None` when the command is missing or failed.
 fn command_output_if_ok(command: &str, args: &[&str]) -> Option<String> {
-    output(Command::new(command).args(args)).ok()
+    command_output(Command::new(command).args(args)).ok()
 }
 
 /// Runs a command and returns its output, trimmed.
@@ -534,9 +534,9 @@ fn newest_cached_version(shelf: &Path) -> Option<String> {
 /// Release of a kernel from its top Makefile: `VERSION.PATCHLEVEL.SUBLEVEL`.
 fn release_from_makefile(makefile: &str) -> Result<String> {
     let [version, patchlevel, sublevel] = [
-        makefile_value(makefile, "VERSION")?,
-        makefile_value(makefile, "PATCHLEVEL")?,
-        makefile_value(makefile, "SUBLEVEL")?,
+        value_in_makefile(makefile, "VERSION")?,
+        value_in_makefile(makefile, "PATCHLEVEL")?,
+        value_in_makefile(makefile, "SUBLEVEL")?,
     ];
     Ok(format!("{version}.{patchlevel}.{sublevel}"))
 }
@@ -557,15 +557,15 @@ mod tests {
     #[test]
     fn the_release_comes_from_the_makefile() {
         let makefile = "# x\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION =\n";
-        assert_eq!(release_of(makefile).ok().as_deref(), Some("6.12.117"));
-        assert!(release_of("VERSION = 6\n").is_err());
+        assert_eq!(release_from_makefile(makefile).ok().as_deref(), Some("6.12.117"));
+        assert!(release_from_makefile("VERSION = 6\n").is_err());
     }
 
     #[test]
     fn the_candidate_comes_from_apt() {
         let policy = "linux-source-6.1:\n  Installed: (none)\n  Candidate: 6.1.192-2\n";
-        assert_eq!(candidate_of(policy), Some("6.1.192-2"));
-        assert_eq!(candidate_of("x:\n  Candidate: (none)\n"), None);
-        assert_eq!(candidate_of(""), None);
+        assert_eq!(candidate_version(policy), Some("6.1.192-2"));
+        assert_eq!(candidate_version("x:\n  Candidate: (none)\n"), None);
+        assert_eq!(candidate_version(""), None);
     }
 }

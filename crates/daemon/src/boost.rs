@@ -183,12 +183,12 @@ impl PolicyBoost {
         }
         if !self.busy.is_empty() {
             self.due_ns = None;
-        } else if self.rule.minimum() > 0 && self.due_ns.is_none_or(|due| due <= now_ns) {
+        } else if self.rule.minimum_in_force() > 0 && self.due_ns.is_none_or(|due| due <= now_ns) {
             self.rule.update(Nanoseconds(now_ns), false);
-            let held = self.rule.minimum() > 0;
+            let held = self.rule.minimum_in_force() > 0;
             self.due_ns = held.then(|| now_ns + HOLD_NS + 1);
         }
-        let rung = self.rule.minimum();
+        let rung = self.rule.minimum_in_force();
         if rung == self.rung {
             return None;
         }

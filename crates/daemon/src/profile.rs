@@ -3,7 +3,7 @@
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
 use wakepath_policies::apst::gaps::Gaps;
-use wakepath_policies::apst::{ApstTable, plan};
+use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
 use wakepath_system::apst::kernel_apst;
@@ -230,7 +230,7 @@ impl DriveProfile {
     ) -> String {
         let settings = kernel_apst(system.root(), &self.name, &self.drive);
         let supported = self.drive.apsta.unwrap_or(true);
-        let planned = plan(self.drive.npss, supported, &self.drive.states, &settings);
+        let planned = plan_apst_table(self.drive.npss, supported, &self.drive.states, &settings);
         let by_kernel = planned.is_ok_and(|plan| {
             let feature = ApstFeature {
                 enabled: plan.enabled,

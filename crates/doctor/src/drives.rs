@@ -3,7 +3,7 @@
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
-use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
+use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan_apst_table};
 use wakepath_system::apst::{kernel_apst, quirk_place, quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
@@ -107,7 +107,7 @@ fn command_line(pci: PciId, mark: &str, kind: QuirkKind) -> String {
 
 fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
     let settings = kernel_apst(case.system.root(), name, drive);
-    let planned = plan(
+    let planned = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),
         &drive.states,
@@ -173,7 +173,7 @@ fn empty_table(
         quirks: settings.quirks,
         ..ApstSettings::default()
     };
-    let possible = plan(
+    let possible = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),
         &drive.states,

@@ -21,7 +21,7 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     let states = case.model.machine.declared_idle_states().ok()?;
     // Without a polling state nothing polls.
     states.first().filter(|s| s.polling)?;
-    let limit = poll::limit(&states, case.model.machine.tick_rate(), None);
+    let limit = poll::polling_limit(&states, case.model.machine.tick_rate(), None);
     let (disk, gap_us) = counters::mean_read(case.system)?;
     let limit_us = limit.0 as f64 / 1e3;
     if gap_us <= limit_us {

@@ -68,7 +68,7 @@ impl CGovernor {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
             let slots = server.lock();
-            slots.process.is_ours() && !slots.failed
+            slots.process.is_own_running_child() && !slots.failed
         });
         let free_slot = servers
             .iter()
@@ -102,9 +102,9 @@ impl GovernorStarter for CGovernor {
         tick: TickRate,
     ) -> Result<Box<dyn RunningGovernor>, String> {
         let slot = self.take_slot(tick)?;
-        let start = question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
+        let start = encode_question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
         let mut bytes = start.to_vec();
-        bytes.extend(case_record(states));
+        bytes.extend(encode_case_record(states));
         slot.server.lock().exchange(&bytes, None)?;
         Ok(Box::new(RunningCode { slot, asked: 0 }))
     }
@@ -146,7 +146,7 @@ impl ServerSlots {
         if let Some(answer) = answer {
             let mut filled = 0;
             while filled < ANSWER {
-                filled += self.process.read_answer(&mut answer[filled..])?;
+                filled += self.process.read_some_of_answer(&mut answer[filled..])?;
             }
         }
         Ok(())
@@ -159,7 +159,7 @@ impl Server {
         sandbox::limit_resources(&mut command, process::LIMITS);
         let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
-        let count = binary.slots();
+        let count = binary.cpus_per_process();
         Ok(Self(Mutex::new(ServerSlots {
             process,
             free: (0..count).rev().collect(),
@@ -174,7 +174,7 @@ impl Server {
     }
 
     fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<Slot> {
-        let mut slots = self.lock();
+        let mut slots = self.lock_slots();
         let this_thread = thread::current().id();
         if slots.user.is_some_and(|user| user != this_thread) {
             return None;
@@ -268,7 +268,7 @@ impl RunningCode {
         let mut slots = self.slot.server.lock();
         slots.process.asked = self.asked;
         let exchanged = slots.exchange(question, answer);
-        exchanged.map_err(|error| self.explain_end(&mut slots.process, error))
+        exchanged.map_err(|error| self.explain_process_end(&mut slots.process, error))
     }
 }
 
@@ -330,7 +330,7 @@ impl RunningGovernor for RunningCode {
         self.asked += 1;
         let ask = if last.is_some() { REFLECT } else { 0 };
         let mut bytes = [0; ANSWER];
-        let question = question_record(self.slot.index, last, query, (0, ask), utilisation);
+        let question = encode_question_record(self.slot.index, last, query, (0, ask), utilisation);
         self.exchange(&question, Some(&mut bytes))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
@@ -347,7 +347,7 @@ impl RunningGovernor for RunningCode {
 
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         let toggle = (state as u8 + 1) << 1 | u8::from(disabled);
-        let question = question_record(
+        let question = encode_question_record(
             self.slot.index,
             None,
             &IdleQuery::default(),

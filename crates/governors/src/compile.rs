@@ -19,7 +19,7 @@ use crate::image::{self, Image};
 use crate::process;
 use crate::sandbox::{self, Files, Limits, Need};
 use crate::source::Source;
-use crate::text::printable;
+use crate::text::printable_text;
 
 /// C files that every governor is compiled with: stand-ins for the kernel's headers, and the server
 /// that answers questions.
@@ -100,13 +100,13 @@ impl Binary {
             command.arg("anyway");
         }
         command.env_clear();
-        process::keep_file_open(&mut command, self.image.file());
+        process::keep_open_in_child(&mut command, self.image.file());
         Ok((command, launcher))
     }
 
     /// Number of CPUs that one process of this binary serves.
     pub(crate) fn cpus_per_process(&self) -> u32 {
-        self.image.slots()
+        self.image.cpus_per_process()
     }
 
     /// Warnings by gcc about the governor, with lines of code.
@@ -155,7 +155,7 @@ fn compile_launcher(need: Need) -> Result<Arc<OwnedFd>, String> {
     let scratch = make_scratch_folder()?;
     let folder = Folder::new(scratch.path(), need)?;
     folder.run_gcc(&["-Wl,-z,now", "launcher.c", "-o", "launcher"])?;
-    let file = process::file_in_memory(&folder.read("launcher")?)
+    let file = process::create_memory_file(&folder.read("launcher")?)
         .map_err(|e| format!("no memory for what was compiled: {e}"))?;
     let launcher = Arc::new(file);
     *known = Some(Arc::clone(&launcher));
@@ -172,8 +172,8 @@ fn build_image(
     tick: TickRate,
     folder: &Folder<'_>,
 ) -> Result<(Image, Option<String>), String> {
-    write_source(source, folder)?;
-    let output = compile_objects(tick, folder)?;
+    write_source_and_headers(source, folder)?;
+    let output = compile_governor_and_server(tick, folder)?;
     link_program(source, folder)?;
     let image = Image::of_program(&folder.read("program")?)?;
     Ok((image, select_warnings(&output)))
@@ -182,7 +182,7 @@ fn build_image(
 /// Writes the governor's text, and a stand-in for each kernel header that the text includes, to the
 /// folder.
 fn write_source_and_headers(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
-    for header in source.headers() {
+    for header in source.kernel_headers() {
         let path = format!("kernel/{header}");
         folder.write(&path, "#include \"cpuidle_standin.h\"\n")?;
     }
@@ -210,7 +210,7 @@ fn compile_governor_and_server(tick: TickRate, folder: &Folder<'_>) -> Result<St
     ];
     let output = folder.run_gcc(&[&kernel_flags[..], &WARNINGS, &governor_flags].concat())?;
     check_included_files(folder)?;
-    image::check_object(&folder.read("governor.o")?)?;
+    image::refuse_non_kernel_features(&folder.read("governor.o")?)?;
     // gcc would turn loops into calls of memset() and memcpy(), but the loops are what implements
     // these functions.
     let server_flags = ["-fno-tree-loop-distribute-patterns", "-c", "serve.c"];
@@ -241,18 +241,18 @@ fn link_program(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
 /// Refuses sources that read files other than the given ones, judged by the dependencies that gcc and the assembler
 /// report.
 fn check_included_files(folder: &Folder<'_>) -> Result<(), String> {
-    let compiled = folder.read_dependencies("read.d")?;
+    let compiled = folder.read_dependency_names("read.d")?;
     let outside = compiled
         .iter()
         .find(|name| name.starts_with('/') || name.split('/').any(|part| part == ".."));
     if let Some(name) = outside {
         return Err(format!(
             "it includes {}, which is outside of its folder; copy what it needs to a file beside it",
-            printable(name)
+            printable_text(name)
         ));
     }
-    let assembled = folder.read_dependencies("assembled.d")?;
-    if assembled.iter().all(|name| folder.is_for_assembler(name)) {
+    let assembled = folder.read_dependency_names("assembled.d")?;
+    if assembled.iter().all(|name| folder.is_assembler_input(name)) {
         Ok(())
     } else {
         Err(
@@ -295,7 +295,7 @@ impl<'a> Folder<'a> {
 
     /// Reads a list of dependencies as gcc writes it for make, and returns the names.
     fn read_dependency_names(&self, list: &str) -> Result<Vec<String>, String> {
-        let content = self.read(list)?;
+        let content = self.read_output(list)?;
         let text = String::from_utf8_lossy(&content).replace("\\\n", " ");
         let names = text.split_once(": ").map_or("", |(_, names)| names);
         Ok(names.split_whitespace().map(str::to_owned).collect())
@@ -331,8 +331,8 @@ impl<'a> Folder<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
-        sandbox::confine(&mut compiler, LIMITS, &self.files, self.need)?;
-        let finished = process::spawn(compiler).and_then(|mut child| child.wait());
+        sandbox::confine_command(&mut compiler, LIMITS, &self.files, self.need)?;
+        let finished = process::spawn_from_lasting_thread(compiler).and_then(|mut child| child.wait());
         let status = finished.map_err(|e| {
             format!("cannot run gcc, which C code needs ({e}): `apt install gcc libc6-dev`, `dnf install gcc`, `zypper install gcc`")
         })?;
@@ -354,7 +354,7 @@ fn compiler_folders() -> Vec<PathBuf> {
     let gcc =
         env::split_paths(&search_path).find_map(|folder| folder.join("gcc").canonicalize().ok());
     match gcc {
-        Some(gcc) if !sandbox::is_system_file(&gcc) => {
+        Some(gcc) if !sandbox::is_readable_by_all(&gcc) => {
             let folders = gcc.ancestors().skip(1).take(2);
             let below_root = folders.filter(|folder| folder.parent().is_some());
             below_root.map(Path::to_owned).collect()
@@ -372,7 +372,7 @@ fn select_warnings(output: &str) -> Option<String> {
     let mut shown: Vec<String> = lines
         .iter()
         .take(WARNING_LINES)
-        .map(|line| printable(line))
+        .map(|line| printable_text(line))
         .collect();
     if lines.len() > WARNING_LINES {
         shown.push(format!(
@@ -389,7 +389,7 @@ const UNDEFINED: &str = "undefined reference to `";
 /// The compiler's first error, with the line of code and advice.
 fn describe_first_error(output: &str) -> Option<String> {
     let lines: Vec<&str> = output.lines().collect();
-    let at = lines.iter().position(|line| is_error(line))?;
+    let at = lines.iter().position(|line| is_error_message(line))?;
     let message = lines[at];
     if message.contains("`wp_initcall'") && message.contains(UNDEFINED) {
         return Some(
@@ -404,8 +404,8 @@ fn describe_first_error(output: &str) -> Option<String> {
         .take_while(|line| line.starts_with(' '))
         .flat_map(|line| ["\n", line])
         .collect();
-    let text = printable(&format!("{message}{code}"));
-    Some(format!("it does not compile:\n{text}{}", advise(message)))
+    let text = printable_text(&format!("{message}{code}"));
+    Some(format!("it does not compile:\n{text}{}", advice_on_error(message)))
 }
 
 fn is_error_message(line: &str) -> bool {
@@ -425,7 +425,7 @@ fn advice_on_error(message: &str) -> &'static str {
         "unknown type name",
         "No such file",
     ];
-    if is_about_floats(message) {
+    if is_about_floating_point(message) {
         "\nIt computes with floating point, which a governor in the kernel cannot: take whole numbers of a smaller unit."
     } else if message.contains("Permission denied") {
         "\nOnly files in its folder can be read."

@@ -24,7 +24,7 @@ use wakepath_units::TickRate;
 use crate::group;
 use crate::process::{self, Process};
 use crate::sandbox::{self, Files, Need};
-use crate::text::printable;
+use crate::text::printable_text;
 
 /// Advice for a program that does not answer.
 const SILENCE_ADVICE: &str = "answer every question with a line, and flush it at once";
@@ -66,14 +66,14 @@ impl ExecGovernor {
             command.current_dir(folder);
         }
         let files = Files {
-            read: program_files(&self.path),
+            read: readable_program_files(&self.path),
             write: Vec::new(),
         };
         let group = group::shared_group();
         if let Some(group) = &group {
-            group.adopt(&mut command);
+            group.adopt_command(&mut command);
         }
-        sandbox::confine(&mut command, process::LIMITS, &files, self.need)?;
+        sandbox::confine_command(&mut command, process::LIMITS, &files, self.need)?;
         Process::start_with_socket(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
                 "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
@@ -93,7 +93,7 @@ fn readable_program_files(program: &Path) -> Vec<PathBuf> {
         .unwrap_or_else(|_| program.to_owned());
     let mut files = vec![real_path.clone()];
     if let Some(folder) = real_path.parent()
-        && !contains_home(folder)
+        && !is_home_or_above(folder)
     {
         files.push(folder.to_owned());
     }
@@ -145,7 +145,7 @@ fn interpreter_files(language: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut at = language.to_owned();
     for _ in 0..8 {
-        if !sandbox::is_system_file(&at)
+        if !sandbox::is_readable_by_all(&at)
             && let Some(prefix) = at.parent().and_then(Path::parent)
         {
             all.push(at.clone());
@@ -181,7 +181,7 @@ impl GovernorStarter for ExecGovernor {
             utilisation: 0,
         };
         _ = writeln!(program.lines, "tick,{}", tick.period().0);
-        for state in state_lines(states) {
+        for state in format_state_lines(states) {
             _ = writeln!(program.lines, "state,{state}");
         }
         Ok(Box::new(program))
@@ -254,11 +254,11 @@ impl RunningProgram {
         let mut line = Vec::new();
         let mut chunk = [0; LONGEST];
         while line.last() != Some(&b'\n') {
-            let count = self.process.read_answer(&mut chunk).map_err(|error| {
+            let count = self.process.read_some_of_answer(&mut chunk).map_err(|error| {
                 if line.is_empty() {
                     return error;
                 }
-                let begun = printable(&String::from_utf8_lossy(&line));
+                let begun = printable_text(&String::from_utf8_lossy(&line));
                 format!("{error}; it began to answer `{begun}`, without the end of the line")
             })?;
             line.extend(&chunk[..count]);
@@ -313,7 +313,7 @@ impl RunningGovernor for RunningProgram {
         self.process.asked += 1;
         let question = self.process.asked;
         self.write_question(last, query, utilisation);
-        if self.process.is_ahead() {
+        if self.process.wrote_unasked() {
             return Err(format!(
                 "it wrote something before it was asked question {question}; expected one line for each `select`, and none for \
                  other lines{}",
@@ -324,13 +324,13 @@ impl RunningGovernor for RunningProgram {
         // After the exchange both strings keep their memory for the next question.
         std::mem::swap(&mut self.lines, &mut self.sent_lines);
         self.lines.clear();
-        let line = self.read_line().map_err(|error| {
+        let line = self.read_answer_line().map_err(|error| {
             format!(
                 "{error}. What was not answered: `{}`",
                 self.last_sent_line()
             )
         })?;
-        let decision = parse_decision(&line).ok_or_else(|| self.explain_answer(&line))?;
+        let decision = parse_decision(&line).ok_or_else(|| self.explain_bad_answer(&line))?;
         Ok(ProgramAnswer {
             decision,
             poll_limit: None,

@@ -64,7 +64,7 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
             let own_group = Path::new(ROOT).join(path);
             let parent_group = own_group.parent().filter(|_| !path.is_empty());
             let groups = parent_group.into_iter().chain([&*own_group]);
-            let limited = groups.filter(|group| limits_memory(group));
+            let limited = groups.filter(|group| can_limit_memory(group));
             all.extend(limited.map(|group| (group.to_owned(), "memory.max")));
         } else if controllers.split(',').any(|name| name == "memory") {
             let folder = Path::new(ROOT).join("memory").join(path);
@@ -82,7 +82,7 @@ fn can_limit_memory(group: &Path) -> bool {
 
 impl Group {
     fn create_with_limit(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
-        remove_abandoned(parent);
+        remove_abandoned_groups(parent);
         let owner = std::process::id();
         let folder = parent.join(format!("{NAME}{owner}"));
         fs::create_dir(&folder)?;
@@ -164,7 +164,7 @@ mod tests {
         let folder = group.folder.clone();
         let mut command = Command::new("sleep");
         command.arg("60");
-        group.adopt(&mut command);
+        group.adopt_command(&mut command);
         let mut child = command.spawn().unwrap();
         let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
         assert_eq!(members.trim(), child.id().to_string());

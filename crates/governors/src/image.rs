@@ -32,28 +32,28 @@ type Elf<'a> = ElfFile64<'a, Endianness>;
 
 /// Refuses a compiled object with features that no kernel file has, such as constructors.
 pub(crate) fn refuse_non_kernel_features(bytes: &[u8]) -> Result<(), String> {
-    let object = parse(bytes)?;
+    let object = parse_elf(bytes)?;
     for section in object.sections() {
         let name = section.name().unwrap_or_default();
-        if has_prefix(name, &[".preinit_array", ".init_array", ".ctors"]) {
-            return Err(refusal(
+        if has_any_prefix(name, &[".preinit_array", ".init_array", ".ctors"]) {
+            return Err(refusal_text(
                 "code that runs before it is called (constructor, .init_array, .preinit_array)",
             ));
         }
-        if has_prefix(name, &[".fini_array", ".dtors"]) {
-            return Err(refusal(
+        if has_any_prefix(name, &[".fini_array", ".dtors"]) {
+            return Err(refusal_text(
                 "code that runs at the end (destructor, .fini_array)",
             ));
         }
         if let SectionFlags::Elf { sh_flags } = section.flags()
             && sh_flags & u64::from(SHF_TLS) != 0
         {
-            return Err(refusal("variables of a thread (__thread)"));
+            return Err(refusal_text("variables of a thread (__thread)"));
         }
     }
     for symbol in object.symbols() {
         if symbol.elf_symbol().st_type() == STT_GNU_IFUNC {
-            return Err(refusal(
+            return Err(refusal_text(
                 "a function that is chosen when it is loaded (IFUNC)",
             ));
         }
@@ -110,7 +110,7 @@ pub(crate) struct Image {
 impl Image {
     /// Lays out a linked ELF program as an image.
     pub(crate) fn from_elf(bytes: &[u8]) -> Result<Self, String> {
-        let program = parse(bytes)?;
+        let program = parse_elf(bytes)?;
         let mut segments = read_segments(&program, bytes)?;
         let data: Vec<&Segment> = segments.iter().filter(|s| s.flags == WRITE).collect();
         let start = data.iter().map(|s| s.address & !7).min().unwrap_or(BASE);
@@ -119,22 +119,22 @@ impl Image {
         let slots = if size > COPIED { 1 } else { MOST_SLOTS };
         let page = rustix::param::page_size() as u64;
         for segment in &mut segments {
-            segment.widen(page);
+            segment.extend_to_whole_pages(page);
         }
-        let joined = join_writable(segments)?;
+        let joined = join_writable_segments(segments)?;
         if joined.len() > MOST_SEGMENTS {
             return Err(format!(
                 "it has {} parts, and {MOST_SEGMENTS} are the most",
                 joined.len()
             ));
         }
-        let content = image_bytes(
+        let content = encode_image(
             &joined,
             program.elf_header().e_entry(program.endian()),
             (start, size),
             slots,
         );
-        let file = process::file_in_memory(&content)
+        let file = process::create_memory_file(&content)
             .map_err(|e| format!("no memory for what was compiled: {e}"))?;
         Ok(Self { file, slots })
     }
@@ -180,7 +180,7 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
         let (address, size) = (header.p_vaddr(endian), header.p_memsz(endian));
         match header.p_type(endian) {
             PT_INTERP | PT_DYNAMIC | PT_TLS => {
-                return Err(refusal("sections for a dynamic loader or for threads"));
+                return Err(refusal_text("sections for a dynamic loader or for threads"));
             }
             PT_LOAD if size > 0 => {}
             _ => continue,
@@ -195,7 +195,7 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
         }
         let elf_flags = header.p_flags(endian);
         let flags = match (elf_flags & PF_W != 0, elf_flags & PF_X != 0) {
-            (true, true) => return Err(refusal("memory that can be both written and run")),
+            (true, true) => return Err(refusal_text("memory that can be both written and run")),
             (true, false) => WRITE,
             (false, true) => EXECUTE,
             (false, false) => 0,

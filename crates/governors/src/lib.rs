@@ -59,7 +59,7 @@ pub fn load_governor(
     allow_programs: bool,
 ) -> Result<PolicySet, GovernorLoadError> {
     let need = Need::from_allow_programs(allow_programs);
-    set.map_program(|program| {
+    set.map_own_governor(|program| {
         load_program(program, base, need).map_err(|problem| GovernorLoadError {
             program: program.to_string(),
             problem,
@@ -68,12 +68,12 @@ pub fn load_governor(
 }
 
 fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
-    let (path, recorded_hash) = find_file(program, base)?;
+    let (path, recorded_hash) = find_governor_file(program, base)?;
     let (hash, starter): (String, Arc<dyn GovernorStarter>) = match program.form() {
         ProgramForm::C => {
             let source = source::Source::read_with_includes(&path, program.path())?;
             let hash = hash_content(source.text.as_bytes());
-            let copy = copy_name(program.path());
+            let copy = copy_name_in_results(program.path());
             (hash, Arc::new(c::CGovernor::new(source, copy, need)))
         }
         ProgramForm::Exec => {
@@ -81,7 +81,7 @@ fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, S
             let absolute = std::path::absolute(&path).map_err(|e| e.to_string())?;
             let hash = hash_content(&content);
             let record = exec::HashRecord {
-                name: record_name(program.path()),
+                name: hash_record_name_in_results(program.path()),
                 text: format!("{hash}  {}\n", absolute.display()),
             };
             (
@@ -113,7 +113,7 @@ fn check_hash(
     }
     let advice = match program.hash() {
         Some(given) => format!("Leave `@{given}` out to take it as it is"),
-        None => format!("{} has the one that ran", record_name(program.path())),
+        None => format!("{} has the one that ran", hash_record_name_in_results(program.path())),
     };
     Err(format!(
         "the file {} is another one now: its hash begins with {}, not with {}. {advice}",
@@ -128,7 +128,7 @@ fn copy_name_in_results(path: &str) -> String {
 }
 
 fn hash_record_name_in_results(path: &str) -> String {
-    format!("{}.sha256", copy_name(path))
+    format!("{}.sha256", copy_name_in_results(path))
 }
 
 /// Finds a governor's file: the named one, or the copy that results keep beside a study. For a
@@ -136,17 +136,17 @@ fn hash_record_name_in_results(path: &str) -> String {
 fn find_governor_file(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
     let path = Path::new(program.path());
     let named = base.join(path);
-    let copy = base.join(copy_name(program.path()));
+    let copy = base.join(copy_name_in_results(program.path()));
     // A file outside of the folder may have changed since: a copy goes before it.
     let is_below = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    let is_present = is_below && (named.exists() || source::find_tree(&named).is_some());
-    let record = base.join(record_name(program.path()));
+    let is_present = is_below && (named.exists() || source::kernel_tree_of_path(&named).is_some());
+    let record = base.join(hash_record_name_in_results(program.path()));
     match program.form() {
         ProgramForm::C if !is_present && copy.is_file() => Ok((copy, None)),
         ProgramForm::Exec if !is_present && record.is_file() => {
-            let (recorded, hash) = read_record(&record)?;
+            let (recorded, hash) = read_hash_record(&record)?;
             Ok((recorded, Some(hash)))
         }
         _ => Ok((named, None)),

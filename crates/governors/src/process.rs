@@ -20,7 +20,7 @@ use wakepath_units::median;
 
 use crate::group::Group;
 use crate::sandbox::Limits;
-use crate::text::printable;
+use crate::text::printable_text;
 
 /// Longest real time that an answer may take. A decision takes a kernel less than a microsecond;
 /// this is for programs that start slowly, on a busy machine.
@@ -68,7 +68,7 @@ pub(crate) fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
             let (orders, ordered) = mpsc::channel::<Order>();
             thread::Builder::new()
                 .name("starter".to_owned())
-                .spawn(move || start_all(ordered))?;
+                .spawn(move || serve_start_orders(ordered))?;
             *starter = Some((own, orders.clone()));
             orders
         }
@@ -149,7 +149,7 @@ pub fn measure_exchange_time() -> Duration {
         while there.read_exact(&mut question).is_ok() && there.write_all(&[0; 16]).is_ok() {}
     });
     let exchanges: Vec<f64> = (0..TIMES)
-        .map_while(|_| time_question(&mut here).ok())
+        .map_while(|_| measure_question_seconds(&mut here).ok())
         .collect();
     drop(here);
     _ = answers.join();
@@ -193,13 +193,13 @@ impl Process {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(CHECK_INTERVAL))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        let said = File::from(file_in_memory(&[])?);
+        let said = File::from(create_memory_file(&[])?);
         command
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .stderr(said.try_clone()?);
         Ok(Self {
-            child: spawn(command)?,
+            child: spawn_from_lasting_thread(command)?,
             socket,
             said,
             owner: std::process::id(),
@@ -270,16 +270,16 @@ impl Process {
             WouldBlock | TimedOut => format!(
                 "no answer to question {question} within {} s; {advice}{}",
                 PATIENCE.as_secs(),
-                self.last_words()
+                self.end_of_standard_error()
             ),
             BrokenPipe | ConnectionReset => {
-                let event = match self.status() {
+                let event = match self.wait_briefly_for_exit() {
                     Some(status) => format!("it ended ({status})"),
                     None => "it closed its output".to_owned(),
                 };
                 format!(
                     "{event} instead of answering question {question}{}",
-                    self.last_words()
+                    self.end_of_standard_error()
                 )
             }
             _ => format!("question {question}: {error}"),
@@ -288,7 +288,7 @@ impl Process {
 
     /// Error text for a missing answer after the user has interrupted the run.
     fn explain_interruption(&mut self, waited: Duration) -> String {
-        let words = self.last_words();
+        let words = self.end_of_standard_error();
         format!(
             "interrupted while it had not answered question {} for {:.1} s{words}",
             self.asked,
@@ -306,7 +306,7 @@ impl Process {
         }
         match String::from_utf8_lossy(&text).trim() {
             "" => String::new(),
-            words => format!("; it said: {}", printable(words)),
+            words => format!("; it said: {}", printable_text(words)),
         }
     }
 }
@@ -314,7 +314,7 @@ impl Process {
 impl Drop for Process {
     /// Kills the process and all processes of its group.
     fn drop(&mut self) {
-        if self.is_ours() {
+        if self.is_own_running_child() {
             if let Some(group) = Pid::from_raw(self.child.id() as i32) {
                 _ = kill_process_group(group, Signal::KILL);
             }

@@ -100,7 +100,7 @@ pub(crate) fn limit_resources(command: &mut Command, limits: Limits) {
     // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
         command.pre_exec(move || {
-            set_limits(limits)?;
+            set_resource_limits(limits)?;
             end_with_parent(parent)
         });
     }
@@ -120,15 +120,15 @@ pub(crate) fn confine_command(
 ) -> Result<(), String> {
     command.process_group(0);
     let parent = std::process::id();
-    let rules = landlock_rules(files).map_err(|e| format!("Landlock: {e}"))?;
-    let filter = filter::filter_program();
+    let rules = create_landlock_rules(files).map_err(|e| format!("Landlock: {e}"))?;
+    let filter = filter::build_filter();
     if need == Need::Confined && (rules.is_none() || filter.is_none()) {
         return Err(Need::refusal_text());
     }
     // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
         command.pre_exec(move || {
-            become_confined(parent, limits, rules.as_ref(), filter.as_deref(), need)
+            confine_this_process(parent, limits, rules.as_ref(), filter.as_deref(), need)
         });
     }
     Ok(())
@@ -143,24 +143,24 @@ fn confine_this_process(
     filter: Option<&[libc::sock_filter]>,
     need: Need,
 ) -> io::Result<()> {
-    set_limits(limits)?;
+    set_resource_limits(limits)?;
     close_files_on_exec();
-    enter_namespaces(parent)?;
+    fork_into_namespaces(parent)?;
     drop_capabilities();
     // Before this point the parent's files are open, whose limit may be higher. A lower limit
     // stays.
-    _ = set_limit(Resource::Nofile, OPEN_FILES);
+    _ = set_resource_limit(Resource::Nofile, OPEN_FILES);
     // SAFETY: numbers only.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    check_call(i64::from(no_new), need)?;
+    require_success(i64::from(no_new), need)?;
     if let Some(rules) = rules {
         // SAFETY: the descriptor of the Landlock rules is open.
         let restricted =
             unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-        check_call(restricted, need)?;
+        require_success(restricted, need)?;
     }
     if let Some(filter) = filter {
-        check_call(filter::install(filter), need)?;
+        require_success(filter::install_filter(filter), need)?;
     }
     Ok(())
 }
@@ -200,12 +200,12 @@ pub(crate) fn is_readable_by_all(path: &Path) -> bool {
 }
 
 fn set_resource_limits(limits: Limits) -> io::Result<()> {
-    set_limit(Resource::Core, 0)?;
-    set_limit(Resource::As, limits.memory)?;
-    set_limit(Resource::Fsize, limits.file)?;
+    set_resource_limit(Resource::Core, 0)?;
+    set_resource_limit(Resource::As, limits.memory)?;
+    set_resource_limit(Resource::Fsize, limits.file)?;
     limits
         .cpu_s
-        .map_or(Ok(()), |seconds| set_limit(Resource::Cpu, seconds))
+        .map_or(Ok(()), |seconds| set_resource_limit(Resource::Cpu, seconds))
 }
 
 /// Sets a resource limit of the calling process. Allocates nothing: it is called between fork and
@@ -283,8 +283,8 @@ fn fork_into_namespaces(parent: u32) -> io::Result<()> {
             }
             child => {
                 end_with_parent(parent)?;
-                close_all_but(ends[1]);
-                wait_and_end_like(child)
+                close_all_files_but(ends[1]);
+                wait_and_exit_like_child(child)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use crate::text::printable;
+use crate::text::printable_text;
 
 /// The largest file.
 const MAX_BYTES: u64 = 1 << 20;
@@ -25,7 +25,7 @@ impl Source {
     /// governor teo.
     pub(crate) fn read_with_includes(path: &Path, name: &str) -> Result<Self, String> {
         let path = resolve_in_tree(path)?;
-        let folder = real_folder(&path)?;
+        let folder = real_folder_of_c_file(&path)?;
         let mut text = String::new();
         let name = Path::new(name).file_name().map_or_else(String::new, |n| {
             let name = n.to_string_lossy().into_owned();
@@ -36,7 +36,7 @@ impl Source {
             }
         });
         let reader = Reader { folder };
-        reader.include(&path, &name, &mut text, DEEPEST)?;
+        reader.append_file_with_includes(&path, &name, &mut text, DEEPEST)?;
         if text.trim().is_empty() {
             return Err(format!("{} is empty", path.display()));
         }
@@ -48,8 +48,8 @@ impl Source {
         let headers = self
             .text
             .lines()
-            .filter_map(|line| included_header(line, '<', '>'));
-        headers.filter(|header| is_inside(header))
+            .filter_map(|line| header_in_include_line(line, '<', '>'));
+        headers.filter(|header| is_below_start(header))
     }
 }
 
@@ -68,7 +68,7 @@ fn resolve_in_tree(path: &Path) -> Result<PathBuf, String> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
-    let (tree, name) = match (find_tree(path), path.file_name()) {
+    let (tree, name) = match (kernel_tree_of_path(path), path.file_name()) {
         (Some(tree), Some(name)) => (tree, name.to_string_lossy().into_owned()),
         _ => (path, String::new()),
     };
@@ -172,7 +172,7 @@ impl Reader {
         deeper: usize,
     ) -> Result<(), String> {
         let shown = path.display();
-        self.check_place(path)?;
+        self.refuse_link_out_of_folder(path)?;
         let metadata = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
         if !metadata.is_file() || metadata.len() > MAX_BYTES {
             return Err(format!("{shown} is no file of at most {MAX_BYTES} bytes"));
@@ -182,15 +182,15 @@ impl Reader {
         for (number, line) in (1..).zip(content.lines()) {
             let outside = [('"', '"'), ('<', '>')]
                 .into_iter()
-                .filter_map(|(open, close)| included_header(line, open, close))
-                .find(|header| !is_inside(header));
+                .filter_map(|(open, close)| header_in_include_line(line, open, close))
+                .find(|header| !is_below_start(header));
             if let Some(header) = outside {
                 return Err(format!(
                     "{name}:{number} includes {}, which is outside of its folder; copy what it needs to a file beside it",
-                    printable(header)
+                    printable_text(header)
                 ));
             }
-            let Some(header) = included_header(line, '"', '"') else {
+            let Some(header) = header_in_include_line(line, '"', '"') else {
                 text.push_str(line);
                 text.push('\n');
                 continue;
@@ -199,7 +199,7 @@ impl Reader {
             if !file.is_file() {
                 return Err(format!(
                     "{name}:{number} includes \"{}\", which is not there; copy it from the kernel tree to {}",
-                    printable(header),
+                    printable_text(header),
                     file.display()
                 ));
             }
@@ -209,7 +209,7 @@ impl Reader {
                 ));
             }
             _ = writeln!(text, "#line 1 \"{header}\"");
-            self.include(&file, header, text, deeper - 1)?;
+            self.append_file_with_includes(&file, header, text, deeper - 1)?;
             _ = writeln!(text, "#line {} \"{name}\"", number + 1);
         }
         Ok(())
@@ -236,7 +236,7 @@ mod tests {
             source.text,
             "#include <linux/time.h>\n#line 1 \"gov.h\"\nint b;\n#line 3 \"a.c\"\nint a;\n"
         );
-        assert_eq!(source.headers().collect::<Vec<_>>(), ["linux/time.h"]);
+        assert_eq!(source.kernel_headers().collect::<Vec<_>>(), ["linux/time.h"]);
         fs::write(&file, &source.text).unwrap();
         assert_eq!(Source::read_with_includes(&file, "a.c").unwrap().text, source.text);
         fs::write(&header, "#include \"gov.h\"").unwrap();

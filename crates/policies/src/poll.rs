@@ -59,14 +59,14 @@ pub fn polling_limit_under(policy: &PollPolicy, states: &IdleStates, tick: TickR
             .skip(1)
             .find(|state| !state.disabled)
             .map_or(tick.period(), |state| state.target_residency),
-        (_, request_us) => limit(states, tick, request_us),
+        (_, request_us) => polling_limit(states, tick, request_us),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{states, tables};
+    use crate::idle::testing::{make_states, any_state_table};
     use proptest::prelude::*;
 
     fn published(residencies_us: &[u64], request_us: Option<u64>) -> u64 {
@@ -75,7 +75,7 @@ mod tests {
             .chain(residencies_us)
             .map(|&us| (us * 1_000, us * 1_000))
             .collect();
-        limit(&states(&times, true), TickRate::HZ_250, request_us).as_micros()
+        polling_limit(&make_states(&times, true), TickRate::HZ_250, request_us).as_micros()
     }
 
     #[test]
@@ -84,17 +84,17 @@ mod tests {
             request_us: None,
             rule: PollRule::First,
         };
-        let three = states(&[(0, 0), (2_000, 2_000), (10_000, 20_000)], true);
-        let limit = limit_under(&old, &three, TickRate::HZ_250);
+        let three = make_states(&[(0, 0), (2_000, 2_000), (10_000, 20_000)], true);
+        let limit = polling_limit_under(&old, &three, TickRate::HZ_250);
         assert_eq!(limit, Nanoseconds::from_micros(2));
-        let limit = limit_under(&old, &states(&[(0, 0)], true), TickRate::HZ_250);
+        let limit = polling_limit_under(&old, &make_states(&[(0, 0)], true), TickRate::HZ_250);
         assert_eq!(limit, TickRate::HZ_250.period());
         let request = PollPolicy {
             request_us: Some(40),
             ..old
         };
-        let some = states(&[(0, 0), (2_000, 2_000)], true);
-        let limit = limit_under(&request, &some, TickRate::HZ_250);
+        let some = make_states(&[(0, 0), (2_000, 2_000)], true);
+        let limit = polling_limit_under(&request, &some, TickRate::HZ_250);
         assert_eq!(limit, Nanoseconds::from_micros(40));
     }
 
@@ -114,23 +114,23 @@ mod tests {
 
     #[test]
     fn a_disabled_state_sets_no_limit() {
-        let mut list = states(&[(0, 0), (2_000, 20_000), (9_000, 30_000)], true)
+        let mut list = make_states(&[(0, 0), (2_000, 20_000), (9_000, 30_000)], true)
             .as_slice()
             .to_vec();
         list[1].disabled = true;
         let list = IdleStates::new(list).unwrap();
-        assert_eq!(limit(&list, TickRate::HZ_250, None), Nanoseconds(30_000));
+        assert_eq!(polling_limit(&list, TickRate::HZ_250, None), Nanoseconds(30_000));
     }
 
     proptest! {
         #[test]
         fn it_stays_between_10_us_and_a_sixteenth_of_a_tick(
-            list in tables(),
+            list in any_state_table(),
             hz in 1_u32..=6250,
             request in prop::option::of(any::<u64>()),
         ) {
             let tick = TickRate::new(hz).unwrap();
-            let limit = limit(&list, tick, request);
+            let limit = polling_limit(&list, tick, request);
             prop_assert!(limit >= SHORTEST && limit.0 <= tick.period().0 / 16);
         }
     }

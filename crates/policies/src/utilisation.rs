@@ -15,8 +15,8 @@ const FORGOTTEN: u64 = 31;
 
 /// Decay factors of utilisation over 0..1024 single units, and over 0..32 whole periods of 1024
 /// units.
-static UNITS: [u32; 1024] = powers(UNIT_DECAY);
-static PERIODS: [u32; 32] = powers(PERIOD_DECAY);
+static UNITS: [u32; 1024] = table_of_powers(UNIT_DECAY);
+static PERIODS: [u32; 32] = table_of_powers(PERIOD_DECAY);
 
 /// Decay of utilisation over one unit, and over one period: `2^63` times `2^(-1 / 32768)` and
 /// `2^(-1 / 32)`.
@@ -44,7 +44,7 @@ fn decay_factor(units: u64) -> u64 {
     if let Some(factor) = UNITS.get(units as usize) {
         return u64::from(*factor);
     }
-    long_decay(units)
+    decay_factor_over_periods(units)
 }
 
 #[inline(never)]
@@ -83,7 +83,7 @@ impl Utilisation {
         if self.value == target {
             return;
         }
-        let factor = decay(units);
+        let factor = decay_factor(units);
         // The product of 30 bits of signal and 31 bits of factor fits 64 bits.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
         // Moving towards the target by the forgotten share keeps the signal within its bounds.
@@ -201,12 +201,12 @@ mod tests {
         const MS: u64 = 1_000_000;
         let mut busy = CpuUtilisation::default();
         // Nobody knows what was before the recording.
-        assert_eq!(busy.begin_idle(500 * MS), 0);
-        assert_eq!(busy.idle_until(510 * MS), 0);
-        let after_long = busy.begin_idle(710 * MS);
+        assert_eq!(busy.begin_idle_period(500 * MS), 0);
+        assert_eq!(busy.end_idle_period(510 * MS), 0);
+        let after_long = busy.begin_idle_period(710 * MS);
         assert!((1000..=1024).contains(&after_long), "{after_long}");
         // The half-life is 32 ms of 1024 us.
-        let half = busy.idle_until(710 * MS + (32 << 20));
+        let half = busy.end_idle_period(710 * MS + (32 << 20));
         assert!(half.abs_diff(after_long / 2) <= 1, "{half}");
     }
 

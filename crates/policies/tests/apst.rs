@@ -12,11 +12,11 @@ use proptest::prelude::*;
 use wakepath_hardware::drive::{Drive, DriveLibrary, PowerState};
 use wakepath_policies::apst::{
     ApstPlan, ApstProblem, ApstQuirks, ApstRule, ApstSettings, ApstTable, ApstVerdict,
-    MAX_TIMEOUT_MS, NoTable, plan,
+    MAX_TIMEOUT_MS, NoTable, plan_apst_table,
 };
 
 fn table_of(npss: u8, states: &[PowerState], settings: &ApstSettings) -> ApstPlan {
-    plan(npss, true, states, settings).unwrap()
+    plan_apst_table(npss, true, states, settings).unwrap()
 }
 
 fn targets(drive: &Drive) -> Vec<(u8, u64)> {
@@ -151,9 +151,9 @@ fn what_switches_apst_off_leaves_a_zero_table() {
 #[test]
 fn without_the_feature_there_is_no_table() {
     let settings = ApstSettings::default();
-    let outcome = plan(4, false, &[], &settings);
+    let outcome = plan_apst_table(4, false, &[], &settings);
     assert_eq!(outcome, Err(NoTable::Unsupported));
-    let outcome = plan(32, true, &[], &settings);
+    let outcome = plan_apst_table(32, true, &[], &settings);
     assert_eq!(outcome, Err(NoTable::TooManyStates(32)));
     // Missing descriptors count as zeros, which are operational.
     assert!(table_of(31, &[], &settings).targets().next().is_none());
@@ -219,7 +219,7 @@ fn legacy_timeouts_stop_at_24_bits() {
     };
     let plan = table_of(2, &states(&[state(u32::MAX, u32::MAX)]), &settings);
     assert_eq!(plan.targets().collect::<Vec<_>>(), [(2, MAX_TIMEOUT_MS)]);
-    assert_eq!(plan.table.problems(Some(2)), []);
+    assert_eq!(plan.table.find_problems(Some(2)), []);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_timeout_too_long_for_its_field_spills_as_in_the_kernel() {
     let plan = table_of(2, &states(&[state(1, 1)]), &settings);
     assert_eq!(plan.table.0[0], 2 << 3 | 5 << 8 | 1 << 32);
     assert_eq!(
-        plan.table.problems(Some(2))[0],
+        plan.table.find_problems(Some(2))[0],
         ApstProblem::ReservedBits {
             state: 0,
             bits: 1 << 32
@@ -242,11 +242,11 @@ fn a_timeout_too_long_for_its_field_spills_as_in_the_kernel() {
 #[test]
 fn damaged_tables_are_found() {
     let mut table = ApstTable::default();
-    assert_eq!(table.problems(Some(0)), []);
+    assert_eq!(table.find_problems(Some(0)), []);
     table.0[0] = 9 << 3 | 1 << 8;
     table.0[2] = 1 << 3 | 1 << 8;
     table.0[7] = 8 << 3 | 1 << 8 | 0b101;
-    let found = table.problems(Some(4));
+    let found = table.find_problems(Some(4));
     assert_eq!(
         found,
         [
@@ -266,7 +266,7 @@ fn damaged_tables_are_found() {
             ApstProblem::EntryBeyondNpss { state: 7, npss: 4 },
         ]
     );
-    assert_eq!(table.problems(None).len(), 2);
+    assert_eq!(table.find_problems(None).len(), 2);
     assert!(ApstTable::from_bytes(&[0; 255]).is_err());
 }
 
@@ -354,7 +354,7 @@ proptest! {
             prop_assert!(u64::from(chosen.exit_latency_us) <= settings.max_latency_us);
             prop_assert!(!(settings.quirks.no_deepest && target == npss));
         }
-        prop_assert_eq!(plan.table.problems(Some(npss)), []);
+        prop_assert_eq!(plan.table.find_problems(Some(npss)), []);
         // An entry leads to the nearest deeper state that was chosen, after that state's time.
         for entry in plan.table.entries().take(usize::from(npss) + 1) {
             let next = plan.targets().find(|(target, _)| *target > entry.state);

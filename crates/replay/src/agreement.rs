@@ -182,7 +182,7 @@ impl ShadowGovernor {
         };
         if let Some(governor) = &mut self.governor {
             let decision = governor.select(&query);
-            self.compare(block, decision, period);
+            self.compare_with_recording(block, decision, period);
         }
         let outcome = IdleOutcome {
             clock: end,
@@ -196,7 +196,7 @@ impl ShadowGovernor {
 
     /// Compares the governor's decision with the recorded one, and counts the result in a block.
     fn compare_with_recording(&mut self, block: usize, decision: IdleDecision, period: &IdlePeriod) {
-        let reason = self.reason_to_differ(period);
+        let reason = self.likely_reason_to_differ(period);
         let Some(agreement) = self.agreements.get_mut(block) else {
             return;
         };

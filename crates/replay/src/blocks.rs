@@ -40,18 +40,18 @@ impl Blocks {
 
     /// Length of some consecutive blocks together, in ns.
     pub(crate) fn total_duration(&self, blocks: Range<usize>) -> u64 {
-        self.start(blocks.end)
-            .saturating_sub(self.start(blocks.start))
+        self.start_of_block(blocks.end)
+            .saturating_sub(self.start_of_block(blocks.start))
     }
 
     /// Times that count for a block, in ns. Times before the recording belong to the first block,
     /// and later times to the last.
     pub(crate) fn times_of_block(&self, block: usize) -> Range<u64> {
-        let from = if block == 0 { 0 } else { self.start(block) };
+        let from = if block == 0 { 0 } else { self.start_of_block(block) };
         let to = if block + 1 >= self.count {
             u64::MAX
         } else {
-            self.start(block + 1)
+            self.start_of_block(block + 1)
         };
         from..to
     }
@@ -78,7 +78,7 @@ impl BlockCursor {
     #[inline(always)]
     pub(crate) fn block_at(&mut self, blocks: &Blocks, time: u64) -> usize {
         if !self.range.contains(&time) {
-            self.look_up(blocks, time);
+            self.look_up_block(blocks, time);
         }
         self.block
     }

@@ -90,7 +90,7 @@ impl TotalsByBlock {
     #[inline(always)]
     pub fn select_block(&mut self, block: usize) -> &mut [Totals] {
         if block != self.block {
-            self.change_block(block);
+            self.flush_current_block(block);
         }
         &mut self.current
     }
@@ -195,7 +195,7 @@ impl Judge {
     ) -> OracleChoice {
         let state = self
             .oracle
-            .state_for(length, package_saving, latency_request);
+            .best_state(length, package_saving, latency_request);
         let transitions = match &self.states.power {
             Some(power) => state_power(power, state).transitions(Nanoseconds(length)),
             None => 0,
@@ -232,7 +232,7 @@ impl Judge {
         sums.too_deep += u64::from(duration < rule.bounds.shortest);
         sums.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
-            let (energy, wasted) = energies(power, state, duration, last, best);
+            let (energy, wasted) = energy_and_waste(power, state, duration, last, best);
             sums.energy += energy;
             sums.wasted += wasted;
         }

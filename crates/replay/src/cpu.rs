@@ -27,7 +27,7 @@ impl<'a> CpuGroup<'a> {
         Self {
             states,
             judge: Judge::new(states, tick),
-            poll_limit: poll::limit(&states.declared, tick, None).0,
+            poll_limit: poll::polling_limit(&states.declared, tick, None).0,
         }
     }
 }
@@ -87,7 +87,7 @@ impl<'a> Cpu<'a> {
         let states = group.states;
         let totals = TotalsByBlock::new(blocks.count(), states.declared.len());
         let recorded = setup.recorded_governor.as_ref();
-        let shadow = setup.shadow_governor(states);
+        let shadow = setup.make_shadow_governor(states);
         Self {
             number: number as usize,
             group,
@@ -98,7 +98,7 @@ impl<'a> Cpu<'a> {
             completed_at: 0,
             woken_inside: false,
             tick_phase: 0,
-            loops: idle_loops(setup, group, &totals),
+            loops: make_idle_loops(setup, group, &totals),
             asked_until: 0,
             window: 0,
             recorded: totals,
@@ -118,14 +118,14 @@ impl<'a> Cpu<'a> {
         self.woken_at = None;
         self.woken_inside = false;
         self.shadow
-            .restart(setup.shadow_governor(self.group.states));
+            .restart(setup.make_shadow_governor(self.group.states));
     }
 
     /// Restarts leases and governors without history, as for a CPU that comes online.
     pub(crate) fn restart_governors(&mut self, setup: &Setup) {
         self.leases = setup.psd.map(|psd| Leases::new(&psd, setup.tick));
         let nothing = TotalsByBlock::new(1, self.group.states.declared.len());
-        let fresh = idle_loops(setup, self.group, &nothing);
+        let fresh = make_idle_loops(setup, self.group, &nothing);
         for (idle_loop, fresh_loop) in self.loops.iter_mut().zip(fresh) {
             idle_loop.restart(fresh_loop);
         }

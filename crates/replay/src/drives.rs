@@ -152,7 +152,7 @@ impl Drives {
 
     /// Notes that a CPU issued a block request.
     pub fn note_issue(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_mut(block.device) else {
+        let Some(drive) = self.drive_history(block.device) else {
             return;
         };
         drive.issued += 1;
@@ -170,7 +170,7 @@ impl Drives {
 
     /// Notes that a block request completed on a CPU.
     pub fn note_completion(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_mut(block.device) else {
+        let Some(drive) = self.drive_history(block.device) else {
             return;
         };
         if let Some(issue) = drive.in_flight.remove(&block.sector) {
@@ -202,7 +202,7 @@ impl Drives {
             gaps: gaps_by_length(&drive.gaps),
             timeouts: TRANSITIONS_MS
                 .iter()
-                .map(|ms| best_timeout(&drive.gaps, *ms))
+                .map(|ms| suggest_timeout(&drive.gaps, *ms))
                 .collect(),
         });
         reports.collect()

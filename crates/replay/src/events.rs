@@ -115,13 +115,13 @@ impl<'a> SharedState<'a> {
                 cpu.spans.note_tick(time);
                 cpu.shadow.note_tick(time);
             }
-            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_span(cpu),
+            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_and_judge_span(cpu),
             EventKind::BlockIssue(block) => {
-                self.end_span(cpu);
+                self.end_and_judge_span(cpu);
                 self.drives.issue(time, event.cpu, block);
-                self.extend_lease(cpu, time, Grant::on_issue);
+                self.extend_lease_if_counted(cpu, time, Grant::grants_on_issue);
             }
-            EventKind::BlockComplete(block) => self.complete_request(cpu, time, block),
+            EventKind::BlockComplete(block) => self.handle_completion(cpu, time, block),
             EventKind::Frequency(_)
             | EventKind::Queueing(_)
             | EventKind::Interrupt(_)
@@ -130,14 +130,14 @@ impl<'a> SharedState<'a> {
                 cpu.forget(self.setup);
                 self.drives.forget_requests();
             }
-            EventKind::Hotplug { .. } => return self.change_online(cpu),
+            EventKind::Hotplug { .. } => return self.handle_hotplug(cpu),
         }
         Ok(())
     }
 
     /// Handles the completion of a block request on a CPU.
     fn handle_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
-        self.end_span(cpu);
+        self.end_and_judge_span(cpu);
         self.drives.complete(time, cpu.number as u32, block);
         let time_block = cpu.block_cursor.block(&self.blocks, time);
         self.counts[time_block].io_completions += 1;
@@ -146,16 +146,16 @@ impl<'a> SharedState<'a> {
             self.count_io_wake_up(cpu);
         }
         cpu.completed_at = time;
-        self.extend_lease(cpu, time, Grant::on_completion);
+        self.extend_lease_if_counted(cpu, time, Grant::grants_on_completion);
     }
 
     /// Handles a CPU that goes offline or comes online.
     fn handle_hotplug(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
-        self.end_span(cpu);
-        self.settle_shadow(cpu)?;
+        self.end_and_judge_span(cpu);
+        self.finish_shadow_call(cpu)?;
         cpu.woken_at = None;
         if self.hotplug == HotplugRule::Restarts {
-            self.ask_governors(cpu);
+            self.replay_finished_spans(cpu);
             cpu.forget(self.setup);
             cpu.restart_governors(self.setup);
         }
@@ -172,7 +172,7 @@ impl<'a> SharedState<'a> {
         period: &PackedIdlePeriod,
     ) -> Result<(), ReplayError> {
         let group = cpu.group;
-        let Some(state) = group.judge.rule(usize::from(period.state())) else {
+        let Some(state) = group.judge.rule_for_state(usize::from(period.state())) else {
             return Err(ReplayError::NoSuchState {
                 cpu: cpu.number as u32,
                 state: period.state(),
@@ -182,12 +182,12 @@ impl<'a> SharedState<'a> {
         };
         let continues = cpu.spans.continues_with(period);
         if !continues {
-            self.end_span(cpu);
+            self.end_and_judge_span(cpu);
         }
         self.periods += 1;
         cpu.has_periods = true;
         if cpu.is_watched {
-            self.settle_shadow(cpu)?;
+            self.finish_shadow_call(cpu)?;
         }
         if period.duration() > MAX_IDLE_PERIOD {
             self.long_periods += 1;
@@ -199,7 +199,7 @@ impl<'a> SharedState<'a> {
         // come before the exit from the state.
         let cause_within = CAUSE_WITHIN + state.exit_latency;
         let got_tick = period.got_tick().or_else(|| {
-            let tick_inside = is_inside(cpu.tick_phase, start..end, cause_within);
+            let tick_inside = is_near_end_of_period(cpu.tick_phase, start..end, cause_within);
             (tick_inside && !state.polling).then_some(true)
         });
         if cpu.is_watched {
@@ -209,12 +209,12 @@ impl<'a> SharedState<'a> {
         let limit_hit = period
             .poll_limit_hit()
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
-        cpu.woken_inside = is_inside(cpu.completed_at, start..end, cause_within);
+        cpu.woken_inside = is_near_end_of_period(cpu.completed_at, start..end, cause_within);
         if continues {
             cpu.spans.extend();
         } else {
-            if cpu.spans.is_full() {
-                self.ask_governors(cpu);
+            if cpu.spans.has_full_batch() {
+                self.replay_finished_spans(cpu);
             }
             cpu.spans.begin(start, period, self.tick_period);
         }
@@ -255,7 +255,7 @@ impl<'a> SharedState<'a> {
             span.judge(judge);
         } else {
             if let Some(leases) = &mut cpu.leases {
-                span.lease = leases.found_at(span.start);
+                span.lease = leases.lease_at_span_start(span.start);
                 counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
             }
             match &mut self.package {
@@ -269,7 +269,7 @@ impl<'a> SharedState<'a> {
                 }
             }
         }
-        let totals = cpu.recorded.block_mut(span.block);
+        let totals = cpu.recorded.select_block(span.block);
         for period in earlier {
             let state = usize::from(period.state);
             judge.account(totals, state, period.duration, false, span.best);
@@ -291,7 +291,7 @@ impl<'a> SharedState<'a> {
     /// Sends a CPU's finished idle spans through all governors, and drops the spans.
     pub(crate) fn replay_finished_spans(&mut self, cpu: &mut Cpu<'_>) {
         let context = cpu.span_context(self.setup, self.tick_period);
-        let spans = cpu.spans.closed();
+        let spans = cpu.spans.closed_spans();
         let mut tally = self.package.tally_mut();
         for (i, idle_loop) in cpu.loops.iter_mut().enumerate() {
             let place = tally
@@ -323,14 +323,14 @@ impl<'a> SharedState<'a> {
     /// Counts that an I/O completion ended a CPU's last idle span, and how long the wake-up delayed
     /// it.
     fn count_io_wake_up(&mut self, cpu: &mut Cpu<'_>) {
-        if let Some(span) = cpu.spans.last_mut() {
+        if let Some(span) = cpu.spans.last_span() {
             span.woken_by_io = true;
         }
         let wake_up = cpu.last_wake_up;
         self.counts[wake_up.block].io_wake_ups += 1;
-        let totals = cpu.recorded.block_mut(wake_up.block);
+        let totals = cpu.recorded.select_block(wake_up.block);
         if let Some(state_totals) = totals.get_mut(wake_up.state) {
-            state_totals.delay_io(wake_up.added);
+            state_totals.count_delayed_io(wake_up.added);
         }
     }
 

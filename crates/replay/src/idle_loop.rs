@@ -2,7 +2,7 @@
 //! `kernel/sched/idle.c`, Linux 6.1 and 6.12).
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
 use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor};
 use wakepath_policies::psd::Ceiling;
 use wakepath_policies::utilisation::CpuUtilisation;
@@ -130,7 +130,7 @@ struct SpanRun<'a, const PLAIN: bool> {
 impl<const PLAIN: bool> WithGovernor for SpanRun<'_, PLAIN> {
     fn run_with<G: IdleGovernor>(mut self, governor: &mut G) {
         for span in self.spans {
-            self.run_span(governor, span);
+            self.run_one_span(governor, span);
         }
     }
 }
@@ -148,9 +148,9 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             slept: false,
         };
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(self.busy.begin_idle(progress.now));
+            governor.set_utilisation(self.busy.begin_idle_period(progress.now));
         }
-        while !self.run_period(governor, span, &mut progress) {}
+        while !self.run_one_period(governor, span, &mut progress) {}
         *self.tick_stopped = progress.tick_stopped;
     }
 
@@ -172,7 +172,7 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             Some(at) if leased => at.0,
             _ => u64::MAX,
         };
-        let call = self.idle_call(span, progress, looks_at);
+        let call = self.make_idle_call(span, progress, looks_at);
         let ceiling = context.ceiling.filter(|_| leased);
         let choice = call.choose(&call.query(), context.states, governor, ceiling);
         let state = choice.state;
@@ -182,21 +182,21 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             progress.tick_stopped = true;
             counts.tick_stops += 1;
         }
-        let polls_until = if context.judge.rule(state).is_some_and(|rule| rule.polling) {
-            let limit = poll_limit(governor, Nanoseconds(self.poll_limit));
+        let polls_until = if context.judge.rule_for_state(state).is_some_and(|rule| rule.polling) {
+            let limit = own_poll_limit_or(governor, Nanoseconds(self.poll_limit));
             now.saturating_add(limit.0.max(1))
         } else {
             u64::MAX
         };
-        let ticks_at = progress.next_tick();
+        let ticks_at = progress.next_tick_or_never();
         let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
         let last = end == span.end;
-        let totals = counts.totals.block_mut(span.block);
+        let totals = counts.totals.select_block(span.block);
         let added = context
             .judge
             .account(totals, state, end - now, last, span.best);
         if last && span.woken_by_io {
-            totals[state].delay_io(added);
+            totals[state].count_delayed_io(added);
         }
         if !PLAIN && let Some((tally, place)) = &mut self.package {
             let sleeps = context.judge.is_deepest(state);
@@ -209,7 +209,7 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         let outcome = IdleOutcome::of_period(now, end, progress.after_tick, poll_limit_hit);
         governor.reflect(state, &outcome);
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(self.busy.idle_until(end));
+            governor.set_utilisation(self.busy.end_idle_period(end));
         }
         progress.now = end;
         last

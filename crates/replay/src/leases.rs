@@ -72,7 +72,7 @@ mod tests {
 
     /// End of the lease that holds at `start`, in ns; 0 without a lease.
     fn end(leases: &mut Leases, start: u64) -> u64 {
-        let lease = leases.found_at(start);
+        let lease = leases.lease_at_span_start(start);
         let last = (0..100).rfind(|ms| lease.holds(Nanoseconds(start + ms * MS)));
         last.map_or(0, |ms| start + (ms + 1) * MS)
     }

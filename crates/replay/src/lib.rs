@@ -37,7 +37,7 @@ mod windows;
 pub use blocks::MAX_BLOCKS;
 pub use error::ReplayError;
 pub use report::{BlockPolicy, BlockReport, FEWEST_SPANS, PolicyReport, Report, StateReport, Sums};
-pub use run::replay;
+pub use run::replay_recording;
 pub use setup::{LatencyLimits, RecordedGovernor, Setup, SetupError, States};
 
 #[cfg(test)]

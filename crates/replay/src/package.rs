@@ -55,14 +55,14 @@ impl PackageFigures {
     pub(crate) fn saving_in_windows(&self, windows: &Windows, span_windows: &Range<usize>, end: u64) -> i64 {
         let slept = self
             .awake
-            .femtojoules_over(Nanoseconds(windows.sleep_in(span_windows)));
+            .femtojoules_over(Nanoseconds(windows.possible_sleep_in(span_windows)));
         let last = span_windows
             .clone()
             .last()
             .and_then(|last| windows.get(last));
         let waits = last
             .filter(|last| last.end == end)
-            .map_or(0, |last| self.wait_after(last.start, last.end));
+            .map_or(0, |last| self.wait_for_package(last.start, last.end));
         let waiting = self.waiting.femtojoules_over(Nanoseconds(waits));
         i64::try_from(slept as i128 - waiting as i128).unwrap_or(i64::MAX)
     }
@@ -225,7 +225,7 @@ impl Tally {
         if !deepest {
             self.keep_awake(governor, span_windows, time);
         } else if after_deepest {
-            self.interrupt_sleep(governor, span_windows, time.start);
+            self.note_tick_during_sleep(governor, span_windows, time.start);
         }
     }
 
@@ -238,20 +238,20 @@ impl Tally {
         time: Range<u64>,
     ) {
         let end = time.end;
-        let begun = self.windows.first_after(time.start, span_windows);
+        let begun = self.windows.first_window_ending_after(time.start, span_windows);
         let from = begun.max(self.first);
-        let to = self.windows.first_after(end, span_windows);
+        let to = self.windows.first_window_ending_after(end, span_windows);
         if from < to {
-            if let Some(course) = self.course_mut(governor, from) {
+            if let Some(course) = self.course_in_window(governor, from) {
                 course.change += 1;
             }
-            if let Some(course) = self.course_mut(governor, to) {
+            if let Some(course) = self.course_in_window(governor, to) {
                 course.change -= 1;
             }
         }
         if to < span_windows.end
             && self.windows.get(to).is_some_and(|w| w.start < end)
-            && let Some(course) = self.course_mut(governor, to)
+            && let Some(course) = self.course_in_window(governor, to)
         {
             course.awake_until = course.awake_until.max(end);
         }
@@ -264,10 +264,10 @@ impl Tally {
         if up == 0 {
             return;
         }
-        let index = self.windows.first_after(time, span_windows);
+        let index = self.windows.first_window_ending_after(time, span_windows);
         if index < span_windows.end
             && self.windows.get(index).is_some_and(|w| w.start < time)
-            && let Some(course) = self.course_mut(governor, index)
+            && let Some(course) = self.course_in_window(governor, index)
         {
             course.interrupted += up;
         }
@@ -282,7 +282,7 @@ impl Tally {
         else {
             return;
         };
-        if self.course_mut(ORACLE, last).is_some()
+        if self.course_in_window(ORACLE, last).is_some()
             && let Some(ended) = self.ends.get_mut(last - self.first)
         {
             ended.by_cpu = true;
@@ -298,10 +298,10 @@ impl Tally {
     /// Adds up, and drops, the windows that end by `time` ns; all CPUs must have gone through them.
     pub(crate) fn add_up_windows_until(&mut self, time: u64) {
         let all = 0..self.windows.len();
-        let before = self.windows.first_after(time, &all);
+        let before = self.windows.first_window_ending_after(time, &all);
         while self.first < before {
             // A window without an entry is one in which every CPU slept deeply.
-            let _ = self.course_mut(ORACLE, self.first);
+            let _ = self.course_in_window(ORACLE, self.first);
             let end = self.ends.pop_front().unwrap_or_default();
             let Some(window) = self.windows.get(self.first).copied() else {
                 return;
@@ -334,10 +334,10 @@ impl Tally {
     /// were added up.
     pub(crate) fn report_package(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
         let times = blocks.clone().map(|block| self.blocks.range(block));
-        let span = self.windows.span_in(times);
-        let sums = self.sums[governor].over_blocks(&blocks);
-        let energy = self.energy(&sums, span);
-        let oracle = self.energy(&self.sums[ORACLE].over_blocks(&blocks), span);
+        let span = self.windows.extent_within(times);
+        let sums = self.sums[governor].sums_over_blocks(&blocks);
+        let energy = self.package_energy(&sums, span);
+        let oracle = self.package_energy(&self.sums[ORACLE].sums_over_blocks(&blocks), span);
         PackageReport {
             asleep_ns: sums.asleep,
             count: sums.count,
@@ -396,7 +396,7 @@ impl Sums {
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
         let waits = if end.by_cpu {
-            package.wait_after(from, window.end)
+            package.wait_for_package(from, window.end)
         } else {
             0
         };
@@ -408,7 +408,7 @@ impl Sums {
             }
         }
         if let Some(blocks) = crosses {
-            self.divide_sleep(asleep, window.end, blocks, block);
+            self.divide_sleep_among_blocks(asleep, window.end, blocks, block);
         }
         waits
     }

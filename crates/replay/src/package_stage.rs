@@ -55,7 +55,7 @@ pub(crate) fn tally_span(
     span.windows = tally.windows.within(*near, span.start, span.end);
     *near = span.windows.end.saturating_sub(1);
     if !span.windows.is_empty() {
-        tally_recorded(tally, judge, span, earlier, last);
+        tally_recorded_periods(tally, judge, span, earlier, last);
     }
     span.judge(judge);
     if !judge.is_deepest(span.best.state) {
@@ -76,10 +76,10 @@ fn tally_recorded_periods(
     let mut slept = false;
     let mut start = span.start;
     for period in earlier {
-        slept = tally_period(tally, judge, span, (*period, start), slept);
+        slept = tally_recorded_period(tally, judge, span, (*period, start), slept);
         start += period.duration;
     }
-    tally_period(tally, judge, span, (last, span.end - last.duration), slept);
+    tally_recorded_period(tally, judge, span, (last, span.end - last.duration), slept);
 }
 
 /// Adds a recorded idle period, given with its start, to the package's tally. `after_deepest`: the

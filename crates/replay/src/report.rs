@@ -216,8 +216,8 @@ impl StateReport {
         self.added_latency_ns += other.added_latency_ns;
         self.slower_io += other.slower_io;
         self.added_io_latency_ns += other.added_io_latency_ns;
-        self.wasted_j = add_known(self.wasted_j, other.wasted_j);
-        self.energy_j = add_known(self.energy_j, other.energy_j);
+        self.wasted_j = add_if_both_known(self.wasted_j, other.wasted_j);
+        self.energy_j = add_if_both_known(self.energy_j, other.energy_j);
     }
 }
 

@@ -132,13 +132,13 @@ impl Visitor for Pass<'_> {
         number: u32,
         period: &PackedIdlePeriod,
     ) -> Result<(), ReplayError> {
-        let (cpu, shared) = self.cpu_at(end.0, number)?;
+        let (cpu, shared) = self.cpu_of_event(end.0, number)?;
         shared.handle_idle_period(cpu, end.0, period)
     }
 
     #[inline(never)]
     fn other(&mut self, event: &Event) -> Result<(), ReplayError> {
-        let (cpu, shared) = self.cpu_at(event.time.0, event.cpu)?;
+        let (cpu, shared) = self.cpu_of_event(event.time.0, event.cpu)?;
         shared.handle_event(cpu, event)
     }
 }
@@ -167,7 +167,7 @@ impl<'a> Pass<'a> {
         while let Some(batch) = reader.next_batch()? {
             let events = batch.len() as u64;
             batch.visit(self)?;
-            self.settle_windows();
+            self.add_up_finished_windows();
             for cpu in self.cpus.iter().flatten() {
                 cpu.check_governors()?;
             }
@@ -206,8 +206,8 @@ impl<'a> Pass<'a> {
                 if cpu.spans.end() >= extent.last {
                     shared.end_span(cpu);
                 }
-                if cpu.spans.are_closed() {
-                    shared.ask_governors(cpu);
+                if cpu.spans.has_no_open_span() {
+                    shared.replay_finished_spans(cpu);
                 }
             }
             if cpu.asked_until < extent.last {
@@ -235,7 +235,7 @@ impl<'a> Pass<'a> {
             return Err(ReplayError::NoSuchCpu(number));
         };
         if time < cpu.last_event {
-            shared.note_clock_jump(cpu);
+            shared.handle_clock_jump(cpu);
         }
         cpu.last_event = time;
         Ok((cpu, shared))
@@ -260,14 +260,14 @@ impl<'a> Pass<'a> {
         let mut cpus = Vec::new();
         for mut cpu in self.cpus.into_iter().flatten() {
             self.shared.end_span(&mut cpu);
-            self.shared.ask_governors(&mut cpu);
-            self.shared.settle_shadow(&mut cpu)?;
+            self.shared.replay_finished_spans(&mut cpu);
+            self.shared.finish_shadow_call(&mut cpu)?;
             cpu.check_governors()?;
             cpus.push(cpu);
         }
         if let Some(tally) = self.shared.package.tally_mut() {
             tally.settle(u64::MAX);
         }
-        summary::summarise(&self.shared, &cpus, metadata)
+        summary::summarise_pass(&self.shared, &cpus, metadata)
     }
 }

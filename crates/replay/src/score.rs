@@ -51,7 +51,7 @@ impl CallLog {
                 });
             }
             if residency > 0 {
-                let best = judge.oracle_choice(residency, 0, call.query.latency_request);
+                let best = judge.choose_like_oracle(residency, 0, call.query.latency_request);
                 // A wake-up by the CPU's own tick does not end the idle span.
                 let last = !call.outcome.got_tick;
                 judge.account(&mut totals, answer.state, residency, last, best);

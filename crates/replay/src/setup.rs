@@ -118,7 +118,7 @@ impl States {
                 polling: true,
                 disabled: false,
             }])?;
-            return Ok(vec![Self::declared(Vec::new(), never_entered)]);
+            return Ok(vec![Self::from_declared(Vec::new(), never_entered)]);
         }
         if metadata.idle_states.is_empty() {
             // Recordings have the names of governor and driver together, so a governor without a
@@ -132,7 +132,7 @@ impl States {
         }
         let groups = metadata.idle_states.iter().map(|group| {
             let declared = IdleStates::new(group.states.clone())?;
-            Ok(Self::declared(group.cpus.clone(), declared))
+            Ok(Self::from_declared(group.cpus.clone(), declared))
         });
         groups.collect()
     }
@@ -184,7 +184,7 @@ impl Setup {
         let request = self.latency.as_ref();
         request
             .filter(|request| request.cpus.is_empty() || request.cpus.contains(&(cpu as usize)))
-            .and_then(|request| request.limits.get(self.group_of(cpu)))
+            .and_then(|request| request.limits.get(self.group_index_of_cpu(cpu)))
             .and_then(|limit| i64::try_from(limit.0).ok())
             .unwrap_or(NO_LATENCY_REQUEST)
     }

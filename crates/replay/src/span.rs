@@ -98,7 +98,7 @@ impl IdleSpan {
     #[inline(always)]
     pub fn set_oracle_choice(&mut self, judge: &Judge) {
         let length = self.end - self.start;
-        self.best = judge.oracle_choice(length, self.package_saving, self.latency_request);
+        self.best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
     }
 
     /// Ends the span at `end` ns. `phase`: a time at which the CPU had a tick; `period`: the tick's

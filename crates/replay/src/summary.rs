@@ -26,7 +26,7 @@ pub(crate) fn summarise_pass<'a>(
     }
     let summary = Summary { pass, cpus };
     let whole = 0..pass.blocks.count();
-    let mut policies = vec![summary.recorded_policy(metadata)];
+    let mut policies = vec![summary.report_recorded_choices(metadata)];
     policies.extend((0..pass.setup.policies.len()).map(|policy| summary.policy(policy)));
     let drives = pass.drives.report(|device| metadata.device_name(device));
     let mut warned = metadata.clone();
@@ -43,7 +43,7 @@ pub(crate) fn summarise_pass<'a>(
         io_wake_ups: summary.count(|counts| counts.io_wake_ups),
         io_completions: summary.count(|counts| counts.io_completions),
         blocks: whole.map(|block| summary.block(block)).collect(),
-        approximate: summary.approximations(),
+        approximate: summary.count_approximate_periods(),
         measured_latencies: pass.setup.states.iter().all(|s| s.measured),
         warnings: warned.warnings,
     })
@@ -69,7 +69,7 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
         });
     }
     if let Some(tally) = pass.package.tally() {
-        for _ in 0..tally.silent_cpus() {
+        for _ in 0..tally.cpus_without_idle_periods() {
             metadata.warn("silent-cpu", || {
                 "a CPU of the machine has no idle periods in the recording; for the package's energy it counts as \
                  asleep"
@@ -129,20 +129,20 @@ impl Summary<'_, '_> {
             selections: self.pass.periods,
             tick_stops: tick_known.then_some(tick_stops),
             poll_limit_hits: tick_known.then_some(limit_hits),
-            ..self.policy_report(package::RECORDED, &|cpu| &cpu.recorded)
+            ..self.report_states_and_package(package::RECORDED, &|cpu| &cpu.recorded)
         }
     }
 
     /// Reports on a policy of the setup over the whole recording.
     fn report_setup_policy(&self, policy: usize) -> PolicyReport {
-        let sums = self.policy_report(package::FIRST + policy, &|cpu| {
+        let sums = self.report_states_and_package(package::FIRST + policy, &|cpu| {
             &cpu.loops[policy].counts.totals
         });
         PolicyReport {
             policy: self.pass.setup.policies[policy].0.clone(),
-            selections: self.policy_count(policy, |counts| counts.selections),
-            tick_stops: Some(self.policy_count(policy, |counts| counts.tick_stops)),
-            poll_limit_hits: Some(self.policy_count(policy, |counts| counts.poll_limit_hits)),
+            selections: self.sum_over_cpus(policy, |counts| counts.selections),
+            tick_stops: Some(self.sum_over_cpus(policy, |counts| counts.tick_stops)),
+            poll_limit_hits: Some(self.sum_over_cpus(policy, |counts| counts.poll_limit_hits)),
             ..sums
         }
     }
@@ -153,7 +153,7 @@ impl Summary<'_, '_> {
         let tally = self.pass.package.tally();
         PolicyReport {
             policy: String::new(),
-            states: merge_groups(self.states_by_group(totals, &whole)),
+            states: merge_groups(self.report_states_by_group(totals, &whole)),
             selections: 0,
             tick_stops: None,
             poll_limit_hits: None,
@@ -196,10 +196,10 @@ impl Summary<'_, '_> {
     fn report_block(&self, block: usize) -> BlockReport {
         let counts = self.pass.counts[block];
         let setup = self.pass.setup;
-        let recorded = self.block_policy(block, package::RECORDED, &|cpu| &cpu.recorded);
+        let recorded = self.report_governor_in_block(block, package::RECORDED, &|cpu| &cpu.recorded);
         let governors = (0..setup.policies.len()).map(|i| BlockPolicy {
             leased_spans: setup.psd.map(|_| counts.leased_spans),
-            ..self.block_policy(block, package::FIRST + i, &|cpu| {
+            ..self.report_governor_in_block(block, package::FIRST + i, &|cpu| {
                 &cpu.loops[i].counts.totals
             })
         });
@@ -229,7 +229,7 @@ impl Summary<'_, '_> {
         let only = block..block + 1;
         let tally = self.pass.package.tally();
         BlockPolicy {
-            groups: self.states_by_group(totals, &only),
+            groups: self.report_states_by_group(totals, &only),
             package: tally.map(|tally| tally.report(governor, only)),
             leased_spans: None,
         }
@@ -244,7 +244,7 @@ impl Summary<'_, '_> {
     ) -> Vec<Vec<StateReport>> {
         let groups = self.pass.groups.iter();
         groups
-            .map(|group| self.group_states(group, totals, blocks))
+            .map(|group| self.report_group_states(group, totals, blocks))
             .collect()
     }
 

@@ -114,7 +114,7 @@ fn recording_with(events: &[Event], idle_driver: Option<&str>) -> Recorded {
 fn run(events: &[Event], setup: &Setup) -> Result<Report, ReplayError> {
     let recorded = recording(events);
     let mut reader = Reader::open(&recorded.path).unwrap();
-    replay(&mut reader, setup, None, &mut |_| true)
+    replay_recording(&mut reader, setup, None, &mut |_| true)
 }
 
 fn sum(policy: &PolicyReport, what: impl Fn(&StateReport) -> u64) -> u64 {
@@ -532,14 +532,14 @@ fn the_call_log_is_what_was_asked() {
     let recorded = recording(&events);
     let mut reader = Reader::open(&recorded.path).unwrap();
     let mut log = Vec::new();
-    replay(&mut reader, &setup(&[]), Some((0, &mut log)), &mut |_| true).unwrap();
+    replay_recording(&mut reader, &setup(&[]), Some((0, &mut log)), &mut |_| true).unwrap();
     let calls: Vec<_> = CallReader::new(&log[..], "log")
         .collect::<Result<_, _>>()
         .unwrap();
     assert_eq!(calls.len(), events.len());
     let mut governor = Governor::new(&KERNELS[1], &states(), TickRate::HZ_250);
     let mut chosen = Vec::new();
-    governor.run_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
+    governor.replay_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
         chosen.push(decision.state as u8);
     });
     let recorded: Vec<u8> = events
@@ -607,7 +607,7 @@ fn what_a_governor_knows_of_a_cpu_that_was_offline_depends_on_the_driver() {
         let recorded = recording_with(&events, driver);
         let mut reader = Reader::open(&recorded.path).unwrap();
         let setup = setup(&[IdlePolicy::Menu(KernelVersion::V6_1)]);
-        let report = replay(&mut reader, &setup, None, &mut |_| true).unwrap();
+        let report = replay_recording(&mut reader, &setup, None, &mut |_| true).unwrap();
         assert_eq!(report.spans, 200);
         report.policies[1].states[2].count
     };
@@ -681,7 +681,7 @@ fn a_kernel_that_asks_no_governor_has_no_call_log() {
         let recorded = recording(&events);
         let mut reader = Reader::open(&recorded.path).unwrap();
         let mut log = Vec::new();
-        replay(&mut reader, &setup, Some((0, &mut log)), &mut |_| true).unwrap();
+        replay_recording(&mut reader, &setup, Some((0, &mut log)), &mut |_| true).unwrap();
         String::from_utf8(log).unwrap().lines().count()
     };
     assert_eq!([lengths("6.12.74"), lengths("6.12.78")], [9, 0]);

@@ -244,7 +244,7 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
         for _ in 0..runs {
             let mut used = 0_usize;
             let mut governor = Governor::new(&policy, &states, args.tick.rate);
-            governor.run_log(log.clone(), |decision| {
+            governor.replay_log(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
             check_governor(&governor)?;
@@ -262,7 +262,7 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
 
     let mut written = Ok(());
     let mut governor = Governor::new(&policy, &states, args.tick.rate);
-    governor.run_log(log.clone(), |decision| {
+    governor.replay_log(log.clone(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
@@ -281,7 +281,7 @@ fn check_governor(governor: &Governor) -> anyhow::Result<()> {
 
 fn poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
     let states = read_states(&args.states)?;
-    let limit = poll::limit(&states, args.tick.rate, args.request_us);
+    let limit = poll::polling_limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
-use wakepath_replay::{PolicyReport, Report, Setup, States, replay};
+use wakepath_replay::{PolicyReport, Report, Setup, States, replay_recording};
 use wakepath_sim::observer::{Activity, Observer};
 use wakepath_sim::simulate_observed;
 use wakepath_trace::recording::{
@@ -120,7 +120,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
         blocks: 1,
     };
     let mut reader = Reader::open(recording).unwrap();
-    replay(&mut reader, &setup, None, &mut |_| true).unwrap()
+    replay_recording(&mut reader, &setup, None, &mut |_| true).unwrap()
 }
 
 /// All energy of a policy in J, and the package's.

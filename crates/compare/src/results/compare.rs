@@ -6,15 +6,15 @@ use wakepath_results::{Mean, Metric, RunOrigin};
 use super::baselines::find_baselines;
 use super::comparison::{CORRECTION, Comparison, Family, Row, Summary};
 use super::error::CompareError;
-use super::selection::{CompareOptions, distinct};
+use super::selection::{CompareOptions, distinct_names};
 use super::series::{Reference, SeriesKey, SeriesTable};
 use super::source::Source;
 use crate::assumed_power::assumes_power;
-use crate::correction::benjamini_hochberg;
-use crate::differences::differences;
+use crate::correction::correct_by_benjamini_hochberg;
+use crate::differences::describe_differences;
 use crate::gain::Gain;
-use crate::power_scope::{PowerCounts, has_scope, mixed_scopes};
-use crate::shortfalls::shortfalls;
+use crate::power_scope::{PowerCounts, is_scoped_power_metric, describe_mixed_scopes_of_machines};
+use crate::shortfalls::describe_shortfalls;
 use crate::verdict::Verdict;
 
 /// Compares all policies of all results with a baseline. Each machine has its own baseline, unless
@@ -36,27 +36,27 @@ pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<C
     let power_counts = PowerCounts::from_sources(sources);
     let level = options.level.unwrap_or(first.document.level);
     let margin = first.document.margin_percent;
-    let mut rows = comparison_rows(&table, &metrics, &baselines, &power_counts, level);
-    let families = judge_families(&mut rows, &metrics, level, margin);
-    let order = policy_order(&baselines);
+    let mut rows = make_rows(&table, &metrics, &baselines, &power_counts, level);
+    let families = add_verdicts(&mut rows, &metrics, level, margin);
+    let order = order_by_baseline(&baselines);
     let policies: Vec<String> = order.iter().map(|p| table.policies[*p].clone()).collect();
     sort_rows(&mut rows, &metrics, &table, &policies);
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
     let machines = table.loads.iter().map(|l| &l.machine);
-    let machines = distinct(machines.filter(|machine| !machine.is_empty()));
-    let mut notes = comparison_notes(sources);
-    let is_scoped = metrics.iter().any(|metric| has_scope(&metric.name));
-    notes.extend(mixed_scopes(sources, &machines).filter(|_| is_scoped));
+    let machines = distinct_names(machines.filter(|machine| !machine.is_empty()));
+    let mut notes = collect_notes(sources);
+    let is_scoped = metrics.iter().any(|metric| is_scoped_power_metric(&metric.name));
+    notes.extend(describe_mixed_scopes_of_machines(sources, &machines).filter(|_| is_scoped));
     Ok(Comparison {
         baseline: policies.first().cloned().unwrap_or_default(),
         correction: CORRECTION,
         families,
         level,
         margin_percent: margin,
-        summaries: comparable_summaries(sources, &metrics, &policies, &rows),
+        summaries: summaries_without_mixed_power(sources, &metrics, &policies, &rows),
         policies,
         machines,
-        workloads: distinct(table.loads.iter().map(|l| &l.workload)),
+        workloads: distinct_names(table.loads.iter().map(|l| &l.workload)),
         loads: table.loads,
         metrics,
         rows,
@@ -106,7 +106,7 @@ fn find_reference<'a>(
     let name = &table.policies[baseline];
     let machine = table.loads[key.load].machine.as_str();
     let pair = [name, &table.policies[key.policy]].map(|policy| (policy.as_str(), machine));
-    if has_scope(&metric.name) && power_counts.mixed(pair.into_iter()).is_some() {
+    if is_scoped_power_metric(&metric.name) && power_counts.describe_mixed_scopes(pair.into_iter()).is_some() {
         return Reference::OtherScope(name);
     }
     let baseline_key = SeriesKey {
@@ -123,7 +123,7 @@ fn find_reference<'a>(
 fn add_verdicts(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64) -> Vec<Family> {
     let families = metrics.iter().map(|metric| Family {
         metric: metric.name.to_string(),
-        comparisons: judge_rows(
+        comparisons: add_verdicts_in_family(
             rows.iter_mut().filter(|r| r.metric == metric.name),
             metric.better,
             (level, margin),
@@ -143,11 +143,11 @@ fn add_verdicts_in_family<'a>(
         .filter_map(|row| row.gain.map(|gain| (row, gain)))
         .collect();
     let p_values: Vec<f64> = compared.iter().map(|(_, gain)| gain.p_value).collect();
-    for ((row, gain), corrected_p) in compared.iter_mut().zip(benjamini_hochberg(&p_values)) {
+    for ((row, gain), corrected_p) in compared.iter_mut().zip(correct_by_benjamini_hochberg(&p_values)) {
         let verdict = Verdict::from_gain(gain, corrected_p, level, margin);
         row.corrected_p = Some(corrected_p);
-        row.significant = verdict.is_finding();
-        let judged = verdict.judged_by(better);
+        row.significant = verdict.names_winner();
+        let judged = verdict.in_direction_of(better);
         row.sentence = judged.to_string();
         row.verdict = Some(judged);
     }
@@ -191,13 +191,13 @@ fn summaries_without_mixed_power(
     policies: &[String],
     rows: &[Row],
 ) -> Vec<Summary> {
-    let mut summaries = metric_summaries(metrics, policies, rows);
+    let mut summaries = summarise_over_workloads(metrics, policies, rows);
     summaries.retain(|summary| {
         let summarised = rows
             .iter()
             .filter(|row| row.metric == summary.metric && row.policy == summary.policy);
-        let machines = distinct(summarised.map(|row| &row.load.machine));
-        !has_scope(&summary.metric) || mixed_scopes(sources, &machines).is_none()
+        let machines = distinct_names(summarised.map(|row| &row.load.machine));
+        !is_scoped_power_metric(&summary.metric) || describe_mixed_scopes_of_machines(sources, &machines).is_none()
     });
     summaries
 }
@@ -243,8 +243,8 @@ fn collect_notes(sources: &[Source]) -> Vec<String> {
         notes.extend(own_notes.map(|note| format!("{}: {note}", source.name)));
     }
     let named: Vec<(&str, &Source)> = sources.iter().map(|s| (s.name.as_str(), s)).collect();
-    notes.extend(differences(&named));
-    let warnings = shortfalls(&named);
+    notes.extend(describe_differences(&named));
+    let warnings = describe_shortfalls(&named);
     notes.extend(warnings.into_iter().map(|w| format!("warning: {w}")));
     notes
 }

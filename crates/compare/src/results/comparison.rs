@@ -60,7 +60,7 @@ impl Comparison {
     /// Unit in which a metric's figures are shown to people.
     pub fn unit_for_metric(&self, metric: &Metric) -> Unit {
         let rows = self.rows.iter().filter(|r| r.metric == metric.name);
-        self.digits_of(Unit::for_values(&metric.unit, rows.map(|r| r.mean)))
+        self.reduce_digits_if_assumed(Unit::for_values(&metric.unit, rows.map(|r| r.mean)))
     }
 
     /// Groups of policies whose runs gave the same values in every metric and workload. Policies

@@ -25,7 +25,7 @@ pub fn add_idle_rates(
         if matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Lab) {
             let cpus = count_cpus(source);
             for run in results.runs()? {
-                source.rows.extend(idle_rates(&run, &cpus));
+                source.rows.extend(idle_rates_of_run(&run, &cpus));
             }
         }
     }

@@ -30,9 +30,9 @@ impl CompareOptions {
     /// Checks that the selected workloads and machines exist in the results.
     pub(super) fn check_selected_names(&self, sources: &[Source]) -> Result<(), CompareError> {
         let workloads = sources.iter().flat_map(|s| &s.document.workloads);
-        check_known("workload", &self.workloads, workloads.map(|w| &w.name))?;
+        check_names_are_known("workload", &self.workloads, workloads.map(|w| &w.name))?;
         let machines = sources.iter().flat_map(|s| &s.document.machines);
-        check_known("machine", &self.machines, machines.map(|m| &m.name))
+        check_names_are_known("machine", &self.machines, machines.map(|m| &m.name))
     }
 
     /// Metrics to compare, each with one unit in all sources.
@@ -72,7 +72,7 @@ pub(super) fn index_or_append<T: PartialEq>(items: &mut Vec<T>, item: T) -> usiz
 pub(super) fn distinct_names<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut once = Vec::new();
     for name in names {
-        index_of(&mut once, name);
+        index_or_append(&mut once, name);
     }
     once.into_iter().cloned().collect()
 }
@@ -82,7 +82,7 @@ fn check_names_are_known<'a>(
     names: &[String],
     known: impl Iterator<Item = &'a String>,
 ) -> Result<(), CompareError> {
-    let known = distinct(known);
+    let known = distinct_names(known);
     match names.iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) => Err(CompareError::Unknown {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use wakepath_results::{Design, Mean, Metric, MetricRow};
 
 use super::comparison::Row;
-use super::selection::{CompareOptions, index_of};
-use super::source::{Load, Source, policy_name};
-use crate::gain::{gain, interval_of_mean, standard_deviation};
-use crate::warnings::warnings;
+use super::selection::{CompareOptions, index_or_append};
+use super::source::{Load, Source, name_beside_sources};
+use crate::gain::{estimate_gain, interval_of_mean, standard_deviation};
+use crate::warnings::find_series_warnings;
 
 /// Seed of the bootstrap resampling: the same values give the same intervals.
 const SEED: u64 = 1;
@@ -82,12 +82,12 @@ impl SeriesTable {
         for (machine, workload) in document.loads() {
             if options.select(&machine.name, &workload.name) {
                 let load = Load::new(document, &machine.name, &workload.name);
-                index_of(&mut self.loads, load);
+                index_or_append(&mut self.loads, load);
             }
         }
         for policy in &document.policies {
-            let name = policy_name(sources, source, &policy.name);
-            index_of(&mut self.policies, name);
+            let name = name_beside_sources(sources, source, &policy.name);
+            index_or_append(&mut self.policies, name);
         }
     }
 
@@ -110,13 +110,13 @@ impl SeriesTable {
                 continue;
             }
             let (load, policy) = match last {
-                Some((other, load, policy)) if same_cell(other, row) => (load, policy),
+                Some((other, load, policy)) if are_of_same_cell(other, row) => (load, policy),
                 _ => {
                     let load = Load::new(&source.document, &row.machine, &row.workload);
-                    let policy = policy_name(sources, source, &row.policy);
+                    let policy = name_beside_sources(sources, source, &row.policy);
                     (
-                        index_of(&mut self.loads, load),
-                        index_of(&mut self.policies, policy),
+                        index_or_append(&mut self.loads, load),
+                        index_or_append(&mut self.policies, policy),
                     )
                 }
             };
@@ -171,7 +171,7 @@ impl Series {
             load: load.clone(),
             policy: policy.to_owned(),
             runs: values.len(),
-            mean: mean(metric, &values),
+            mean: mean_of_metric(metric, &values),
             deviation: standard_deviation(&values),
             interval: interval_of_mean(metric.mean, &values, level),
             baseline: None,
@@ -181,7 +181,7 @@ impl Series {
             significant: false,
             verdict: None,
             sentence: String::new(),
-            warnings: warnings(&values).iter().map(ToString::to_string).collect(),
+            warnings: find_series_warnings(&values).iter().map(ToString::to_string).collect(),
             values,
         };
         match reference {
@@ -212,7 +212,7 @@ impl Series {
             let theirs = baseline.runs.iter().map(|run| run.value).collect();
             (theirs, row.values.clone())
         };
-        match gain(metric, &theirs, &ours, row.design, level, SEED) {
+        match estimate_gain(metric, &theirs, &ours, row.design, level, SEED) {
             Ok(gain) => row.gain = Some(gain),
             Err(error) => row.sentence = error.to_string(),
         }

@@ -9,7 +9,7 @@ use wakepath_policies::freq::amd_pstate::{
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::Kilohertz;
 
-use super::check::{Check, GovernorSetting, double_words};
+use super::check::{Check, GovernorSetting, decode_u64s};
 
 /// First kernel whose amd-pstate driver has more than passive mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);
@@ -113,13 +113,13 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         requests: Vec::new(),
     };
     let driver = case.driver(kernel);
-    let (bottom, top) = (driver.bottom().0, driver.top().0.max(1));
+    let (bottom, top) = (driver.lowest_policy_frequency().0, driver.highest_policy_frequency().0.max(1));
     let range = bottom.min(top)..=top;
     let (a, b) = (rng.random_range(range.clone()), rng.random_range(range));
     case.limits = match rng.random_range(0..3) {
         0 => (a.min(b), a.max(b)),
         1 => (bottom.min(top), a),
-        _ => (driver.default_minimum().0.min(top), top),
+        _ => (driver.initial_minimum_frequency().0.min(top), top),
     };
     case.requests = (0..rng.random_range(1..20))
         .map(|_| random_request(rng, top))
@@ -197,7 +197,7 @@ impl Check for AmdPstateCheck {
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
-        double_words(output)
+        decode_u64s(output)
     }
 
     fn append_our_answers(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
@@ -212,11 +212,11 @@ impl Check for AmdPstateCheck {
         driver.limit(Kilohertz(minimum), Kilohertz(maximum));
         out.extend(input.requests.iter().map(|asked| {
             let request = match (input.mode, asked.frequency) {
-                (AmdMode::Active, _) => driver.autonomous(),
+                (AmdMode::Active, _) => driver.request_in_active_mode(),
                 (_, 0) => {
-                    driver.for_utilisation(asked.least, asked.target, asked.capacity, asked.dynamic)
+                    driver.request_for_utilisation(asked.least, asked.target, asked.capacity, asked.dynamic)
                 }
-                (_, khz) => driver.for_frequency(Kilohertz(khz), asked.dynamic),
+                (_, khz) => driver.request_for_frequency(Kilohertz(khz), asked.dynamic),
             };
             let epp = driver.settings().epp_in_force();
             u64::from(u32::from_le_bytes([

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_hardware::drive::{DriveLibrary, PowerState};
-use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan};
+use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan_apst_table};
 
 use super::check::Check;
 use crate::generate;
@@ -23,7 +23,7 @@ impl Check for ApstCheck {
     /// Generates drives: batch 0 is the library; all other batches are random.
     fn generate_inputs(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<DriveCase> {
         if batch == 0 {
-            library(rng)
+            cases_from_drive_library(rng)
         } else {
             (0..amount).map(|_| generate::random_drive(rng)).collect()
         }
@@ -67,7 +67,7 @@ impl Check for ApstCheck {
             },
             ..d
         };
-        let plan = plan(input.npss, input.apsta, &states, &settings);
+        let plan = plan_apst_table(input.npss, input.apsta, &states, &settings);
         out.push(plan.ok().map(|plan| ApstCommand {
             enable: plan.enabled,
             entries: plan.table.0,

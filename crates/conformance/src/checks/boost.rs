@@ -8,7 +8,7 @@ use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits}
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
 use wakepath_units::{Capacity, Nanoseconds};
 
-use super::check::{Check, GovernorSetting, words};
+use super::check::{Check, GovernorSetting, decode_u32s};
 use crate::generate;
 use crate::record::EventCase;
 use crate::subject::Subject;
@@ -38,7 +38,7 @@ impl Check for BoostCheck {
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u32> {
-        words(output)
+        decode_u32s(output)
     }
 
     fn append_our_answers(&self, input: &EventCase, out: &mut Vec<u32>) -> Result<()> {

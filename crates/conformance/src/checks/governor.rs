@@ -6,9 +6,9 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{self, HaltpollParameters, IdleGovernor, IdlePolicy};
 use wakepath_units::Nanoseconds;
 
-use super::check::{Check, GovernorSetting, double_words};
+use super::check::{Check, GovernorSetting, decode_u64s};
 use crate::generate;
-use crate::record::{CallRecord, Case, HaltPoll, StateRecord, decision_byte, decision_text};
+use crate::record::{CallRecord, Case, HaltPoll, StateRecord, encode_decision, format_decision};
 use crate::subject::Subject;
 
 /// Check of a governor in a kernel version, for a tick rate.
@@ -19,7 +19,7 @@ impl Check for GovernorCheck {
     type Answer = u8;
 
     fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<Case> {
-        generate::governor_cases(rng, self.0.tick.period().0 as i64, amount)
+        generate::random_governor_cases(rng, self.0.tick.period().0 as i64, amount)
     }
 
     fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
@@ -31,17 +31,17 @@ impl Check for GovernorCheck {
     }
 
     fn append_our_answers(&self, input: &Case, out: &mut Vec<u8>) -> Result<()> {
-        let mut governor = governor_of(self.0, input)?;
+        let mut governor = our_governor_for_case(self.0, input)?;
         out.extend(input.calls.iter().map(|call| {
-            toggle(&mut governor, call);
-            run_ours(&mut governor, call)
+            apply_toggle(&mut governor, call);
+            call_our_governor(&mut governor, call)
         }));
         Ok(())
     }
 
     fn describe_difference(&self, input: &Case, at: usize, kernel: &u8, ours: &u8) -> String {
-        let (kernel, ours) = (decision_text(*kernel), decision_text(*ours));
-        explain(self.0, input, at, &kernel, &ours)
+        let (kernel, ours) = (format_decision(*kernel), format_decision(*ours));
+        describe_call_difference(self.0, input, at, &kernel, &ours)
     }
 
     fn reproducing_case<'i>(&self, input: &'i Case) -> Option<&'i Case> {
@@ -57,7 +57,7 @@ impl Check for HaltpollLimitCheck {
     type Answer = u64;
 
     fn generate_inputs(&self, rng: &mut Pcg64Mcg, batch: u64, amount: usize) -> Vec<Case> {
-        GovernorCheck(self.0).generate(rng, batch, amount)
+        GovernorCheck(self.0).generate_inputs(rng, batch, amount)
     }
 
     fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
@@ -65,21 +65,21 @@ impl Check for HaltpollLimitCheck {
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
-        double_words(output)
+        decode_u64s(output)
     }
 
     fn append_our_answers(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
-        let mut governor = governor_of(self.0, input)?;
+        let mut governor = our_governor_for_case(self.0, input)?;
         out.extend(input.calls.iter().map(|call| {
-            toggle(&mut governor, call);
-            run_ours(&mut governor, call);
+            apply_toggle(&mut governor, call);
+            call_our_governor(&mut governor, call);
             governor.poll_limit().map_or(0, |limit| limit.0)
         }));
         Ok(())
     }
 
     fn describe_difference(&self, input: &Case, at: usize, kernel: &u64, ours: &u64) -> String {
-        explain(
+        describe_call_difference(
             self.0,
             input,
             at,
@@ -91,8 +91,8 @@ impl Check for HaltpollLimitCheck {
 
 /// Our governor for a comparison, on a CPU that has never been idle.
 pub(crate) fn our_governor_for_case(setting: GovernorSetting, case: &Case) -> Result<idle::Governor> {
-    let states = states_of(&case.states)?;
-    let policy = policy(setting, case.halt_poll)?;
+    let states = to_idle_states(&case.states)?;
+    let policy = idle_policy_for_setting(setting, case.halt_poll)?;
     Ok(idle::Governor::new(&policy, &states, setting.tick))
 }
 
@@ -120,7 +120,7 @@ pub fn call_our_governor(governor: &mut impl IdleGovernor, call: &CallRecord) ->
     let asked = call.asked();
     let decision = governor.select(&asked.query);
     governor.reflect(decision.state, &asked.outcome);
-    decision_byte(decision.state, decision.stop_tick)
+    encode_decision(decision.state, decision.stop_tick)
 }
 
 /// Idle policy that a comparison is about.

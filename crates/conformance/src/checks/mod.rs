@@ -18,8 +18,8 @@ pub use amd_pstate::AmdPstateCheck;
 pub use apst::ApstCheck;
 pub use boost::BoostCheck;
 pub use check::{Check, GovernorSetting};
-pub(crate) use governor::governor_of;
-pub use governor::{GovernorCheck, HaltpollLimitCheck, policy_name, run_ours};
+pub(crate) use governor::our_governor_for_case;
+pub use governor::{GovernorCheck, HaltpollLimitCheck, policy_name, call_our_governor};
 pub use poll::PollLimitCheck;
 
 /// Result of comparing both sides over a batch of inputs.
@@ -52,17 +52,17 @@ pub fn compare_batch(
 ) -> Result<CheckResult> {
     match setting.subject {
         Subject::Menu | Subject::Teo | Subject::Ladder | Subject::Haltpoll => {
-            compare(&GovernorCheck(setting), program, rng, batch, amount)
+            compare_inputs(&GovernorCheck(setting), program, rng, batch, amount)
         }
         Subject::HaltpollLimit => {
-            compare(&HaltpollLimitCheck(setting), program, rng, batch, amount)
+            compare_inputs(&HaltpollLimitCheck(setting), program, rng, batch, amount)
         }
-        Subject::PollLimit => compare(&PollLimitCheck(setting), program, rng, batch, amount),
+        Subject::PollLimit => compare_inputs(&PollLimitCheck(setting), program, rng, batch, amount),
         Subject::SchedutilBoost | Subject::HwpBoost | Subject::IntelPstate => {
-            compare(&BoostCheck(setting), program, rng, batch, amount)
+            compare_inputs(&BoostCheck(setting), program, rng, batch, amount)
         }
-        Subject::AmdPstate => compare(&AmdPstateCheck(setting), program, rng, batch, amount),
-        Subject::Apst => compare(&ApstCheck, program, rng, batch, amount),
+        Subject::AmdPstate => compare_inputs(&AmdPstateCheck(setting), program, rng, batch, amount),
+        Subject::Apst => compare_inputs(&ApstCheck, program, rng, batch, amount),
     }
 }
 
@@ -73,7 +73,7 @@ fn compare_inputs<C: Check>(
     batch: u64,
     amount: usize,
 ) -> Result<CheckResult> {
-    let inputs = check.generate(rng, batch, amount);
+    let inputs = check.generate_inputs(rng, batch, amount);
     let mut bytes = Vec::new();
     for input in &inputs {
         check.encode(input, &mut bytes);
@@ -100,7 +100,7 @@ fn compare_inputs<C: Check>(
             if outcome.first.is_none() {
                 outcome.first = Some(Difference {
                     text: check.explain(input, at, kernel, ours),
-                    case: check.reproducible(input).cloned(),
+                    case: check.reproducing_case(input).cloned(),
                 });
             }
         }

@@ -4,8 +4,8 @@ use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::poll;
 
-use super::check::{Check, GovernorSetting, double_words};
-use super::governor::states_of;
+use super::check::{Check, GovernorSetting, decode_u64s};
+use super::governor::to_idle_states;
 use crate::generate;
 use crate::record::Case;
 
@@ -19,7 +19,7 @@ impl Check for PollLimitCheck {
     fn generate_inputs(&self, rng: &mut Pcg64Mcg, _batch: u64, amount: usize) -> Vec<Case> {
         let tick = self.0.tick.period().0 as i64;
         (0..amount)
-            .map(|_| generate::poll_case(rng, tick))
+            .map(|_| generate::random_state_table_case(rng, tick))
             .collect()
     }
 
@@ -28,12 +28,12 @@ impl Check for PollLimitCheck {
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
-        double_words(output)
+        decode_u64s(output)
     }
 
     fn append_our_answers(&self, input: &Case, out: &mut Vec<u64>) -> Result<()> {
-        let states = states_of(&input.states)?;
-        out.push(poll::limit(&states, self.0.tick, None).0);
+        let states = to_idle_states(&input.states)?;
+        out.push(poll::polling_limit(&states, self.0.tick, None).0);
         Ok(())
     }
 

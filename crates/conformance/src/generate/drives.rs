@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{beside, spread};
+use super::numbers::{random_near_limit, random_by_magnitude};
 use crate::record::{DriveCase, DriveState};
 
 /// Generates a random drive that nobody built, with parameters that nobody set.
@@ -36,7 +36,7 @@ pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
         states,
         ..DriveCase::default()
     };
-    vary_rule(rng, &mut drive);
+    randomize_rule(rng, &mut drive);
     drive
 }
 
@@ -69,8 +69,8 @@ fn random_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<
     match rng.random_range(0..8) {
         0..=2 => None,
         3 => Some(0),
-        4 | 5 => Some(beside(rng, limits).max(0) as u64),
-        _ => Some(spread(rng, 1, largest) as u64),
+        4 | 5 => Some(random_near_limit(rng, limits).max(0) as u64),
+        _ => Some(random_by_magnitude(rng, 1, largest) as u64),
     }
 }
 
@@ -78,8 +78,8 @@ fn random_latency(rng: &mut Pcg64Mcg) -> u32 {
     match rng.random_range(0..12) {
         0 => 0,
         1 => u32::MAX - rng.random_range(0..3),
-        2 | 3 => beside(rng, &[15_000, 100_000, 7_500, 50_000]) as u32,
+        2 | 3 => random_near_limit(rng, &[15_000, 100_000, 7_500, 50_000]) as u32,
         4 => rng.random(),
-        _ => spread(rng, 1, 2_000_000) as u32,
+        _ => random_by_magnitude(rng, 1, 2_000_000) as u32,
     }
 }

@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, beside, spread};
+use super::numbers::{MS, US, random_near_limit, random_by_magnitude};
 use crate::record::{EventCase, EventRecord};
 
 /// Generates a log of utilisation updates, for the boosts.
@@ -59,7 +59,7 @@ impl EventStory {
                 1 => rng.random_range(0..3 * tick as u64),
                 _ => rng.random_range(0..1 << 45),
             },
-            scale: spread(rng, US, 4 * tick),
+            scale: random_by_magnitude(rng, US, 4 * tick),
             waits: rng.random_range(1..=19),
             capacity: match rng.random_range(0..3) {
                 0 => rng.random_range(0..=2048),
@@ -74,14 +74,14 @@ impl EventStory {
 
     fn next_event(&mut self, rng: &mut Pcg64Mcg) -> EventRecord {
         let step = match rng.random_range(0..8) {
-            0 => beside(rng, &[self.tick, 2 * self.tick, 3 * MS, 10 * MS, 0]).max(0),
+            0 => random_near_limit(rng, &[self.tick, 2 * self.tick, 3 * MS, 10 * MS, 0]).max(0),
             1 => 0,
-            2 => spread(rng, 1, 8 * self.tick),
+            2 => random_by_magnitude(rng, 1, 8 * self.tick),
             _ => rng.random_range(0..=self.scale),
         };
         self.time += step as u64;
         if self.odd && rng.random_ratio(1, 20) {
-            let back = spread(rng, 1, 2 * self.tick) as u64;
+            let back = random_by_magnitude(rng, 1, 2 * self.tick) as u64;
             self.time = self.time.saturating_sub(back);
         }
         self.advance_counters(rng, step as u64);
@@ -109,7 +109,7 @@ impl EventStory {
         self.counters[1] += busy_cycles;
         self.counters[2] += cycles;
         if self.odd && rng.random_ratio(1, 20) {
-            self.counters[rng.random_range(0..3)] += spread(rng, 1, 1 << 40) as u64;
+            self.counters[rng.random_range(0..3)] += random_by_magnitude(rng, 1, 1 << 40) as u64;
         }
     }
 }

@@ -10,15 +10,15 @@ mod numbers;
 mod story;
 mod tables;
 
-pub use drives::{random_drive, vary_rule};
-pub use events::event_case;
+pub use drives::{random_drive, randomize_rule};
+pub use events::random_event_case;
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use self::numbers::{MS, US, beside, spread};
+use self::numbers::{MS, US, random_near_limit, random_by_magnitude};
 use self::story::{Story, Timers, Wakeups};
-use self::tables::{REAL_TABLES, random_table, real_table};
+use self::tables::{REAL_TABLES, random_table, states_from_real_table};
 use crate::record::{Case, HaltPoll};
 
 /// Random generator for batch number `batch` of a run with `seed`: independent of how batches are
@@ -37,7 +37,7 @@ pub fn random_governor_cases(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Vec
     let mut left = calls;
     while left > 0 {
         let length = rng.random_range(20..=800).min(left);
-        cases.push(governor_case(rng, tick, length));
+        cases.push(random_governor_case(rng, tick, length));
         left -= length;
     }
     cases
@@ -57,7 +57,7 @@ pub fn random_governor_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case
 /// Case of a client machine under an interrupt every 300 us or so, with timers far away: what a
 /// device with one request in flight does to a CPU.
 pub fn regular_interrupt_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
-    let states = real_table(REAL_TABLES[0]);
+    let states = states_from_real_table(REAL_TABLES[0]);
     let story = Story {
         wakeups: Wakeups::Regular {
             period: 300 * US,
@@ -86,10 +86,10 @@ fn random_halt_poll(rng: &mut Pcg64Mcg) -> Option<HaltPoll> {
         return None;
     }
     Some(HaltPoll {
-        limit: spread(rng, 1, 2 * MS) as u32,
+        limit: random_by_magnitude(rng, 1, 2 * MS) as u32,
         shrink: rng.random_range(0..=4),
         grow: rng.random_range(0..=4),
-        grow_start: spread(rng, 1, 200 * US) as u32,
+        grow_start: random_by_magnitude(rng, 1, 200 * US) as u32,
         allow_shrink: rng.random_ratio(3, 4),
     })
 }
@@ -99,7 +99,7 @@ pub fn random_state_table_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
     let mut states = random_table(rng, tick);
     if rng.random_ratio(1, 3) {
         for state in &mut states {
-            state.target_residency = beside(rng, &[10 * US, tick / 16, tick, 0]).max(0);
+            state.target_residency = random_near_limit(rng, &[10 * US, tick / 16, tick, 0]).max(0);
         }
     }
     Case {
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_cases() {
         let [first, same, other] =
-            [7, 7, 8].map(|seed| governor_cases(&mut rng(seed, 3), 4 * MS, 5_000));
+            [7, 7, 8].map(|seed| random_governor_cases(&mut batch_generator(seed, 3), 4 * MS, 5_000));
         assert_eq!(first, same);
         assert_ne!(first, other);
         assert_eq!(first.iter().map(|c| c.calls.len()).sum::<usize>(), 5_000);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn tables_and_logs_cover_what_they_should() {
-        let cases = governor_cases(&mut rng(1, 0), 4 * MS, 200_000);
+        let cases = random_governor_cases(&mut batch_generator(1, 0), 4 * MS, 200_000);
         let calls: Vec<&CallRecord> = cases.iter().flat_map(|case| &case.calls).collect();
         for count in 1..=10 {
             assert!(cases.iter().any(|c| c.states.len() == count), "{count}");
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn drives_stay_within_the_format() {
-        let mut rng = rng(5, 0);
+        let mut rng = batch_generator(5, 0);
         for _ in 0..10_000 {
             let drive = random_drive(&mut rng);
             assert!(drive.states.len() <= 32);

@@ -4,7 +4,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, beside, per_mille, spread};
+use super::numbers::{MS, US, random_near_limit, is_hit_per_mille, random_by_magnitude};
 use crate::record::{CallRecord, NO_LATENCY_LIMIT, StateRecord, Toggle};
 
 /// When wake-ups other than timers come in a generated log.
@@ -105,15 +105,15 @@ impl Story {
             limits,
             wakeups: random_wakeups(rng, tick),
             timers: random_timers(rng),
-            stop_or_restart: choose(rng, [0, 20, 100, 500]),
-            refuse: choose(rng, [0, 0, 20, 300]),
-            tighten: choose(rng, [0, 0, 30, 300]),
-            poll_limit: choose(rng, [0, 100, 500, 900]),
-            odd: choose(rng, [0, 0, 20, 200]),
-            turn: choose(rng, [0, 0, 5, 30]),
+            stop_or_restart: pick_one_of_four(rng, [0, 20, 100, 500]),
+            refuse: pick_one_of_four(rng, [0, 0, 20, 300]),
+            tighten: pick_one_of_four(rng, [0, 0, 30, 300]),
+            poll_limit: pick_one_of_four(rng, [0, 100, 500, 900]),
+            odd: pick_one_of_four(rng, [0, 0, 20, 200]),
+            turn: pick_one_of_four(rng, [0, 0, 5, 30]),
             toggle: [0, 0, 0, 0, 0, 0, 10, 100][rng.random_range(0..8)],
             iowait: [0, 0, 1, 3, 60, u32::MAX][rng.random_range(0..6)],
-            busy: spread(rng, 1, 2 * MS),
+            busy: random_by_magnitude(rng, 1, 2 * MS),
         }
     }
 
@@ -131,7 +131,7 @@ impl Story {
         };
         let mut log = Vec::with_capacity(calls);
         for _ in 0..calls {
-            if per_mille(rng, self.turn) {
+            if is_hit_per_mille(rng, self.turn) {
                 self.wakeups = random_wakeups(rng, self.tick);
                 self.timers = random_timers(rng);
             }
@@ -145,13 +145,13 @@ impl Story {
     }
 
     fn next_call(&self, rng: &mut Pcg64Mcg, cpu: &mut CpuMoment) -> CallRecord {
-        if per_mille(rng, self.stop_or_restart) {
+        if is_hit_per_mille(rng, self.stop_or_restart) {
             cpu.tick_stopped = !cpu.tick_stopped;
         }
-        cpu.latency_request = self.latency_request(rng, cpu.latency_request);
+        cpu.latency_request = self.next_latency_request(rng, cpu.latency_request);
 
-        let wakeup = self.next_wakeup(rng, &mut cpu.in_burst);
-        let sleep_length = self.next_timer(rng, wakeup);
+        let wakeup = self.random_time_to_wakeup(rng, &mut cpu.in_burst);
+        let sleep_length = self.random_time_to_timer(rng, wakeup);
         let to_tick = self.tick - (cpu.clock % self.tick as u64) as i64;
         let delta_tick = if cpu.tick_stopped {
             sleep_length
@@ -163,7 +163,7 @@ impl Story {
         let tick_comes = !cpu.tick_stopped && rng.random_ratio(1, 2);
         let last = if tick_comes { delta_tick } else { sleep_length };
         let slept = wakeup.min(last).clamp(1, 1 << 40);
-        let residency = (slept + self.wake_up_delay(rng)).max(1) as u64;
+        let residency = (slept + self.random_wake_up_delay(rng)).max(1) as u64;
 
         let mut call = CallRecord {
             sleep_length,
@@ -179,18 +179,18 @@ impl Story {
             },
             tick_stopped: cpu.tick_stopped,
             got_tick: tick_comes && slept == to_tick,
-            poll_limit_hit: per_mille(rng, self.poll_limit),
+            poll_limit_hit: is_hit_per_mille(rng, self.poll_limit),
             ..CallRecord::default()
         };
-        if per_mille(rng, self.toggle) {
+        if is_hit_per_mille(rng, self.toggle) {
             let state = rng.random_range(0..self.exits.len() as u8);
             call.toggle = Toggle::switch_state(state, rng.random_ratio(1, 2));
         }
-        if per_mille(rng, self.refuse) {
+        if is_hit_per_mille(rng, self.refuse) {
             call.residency = 0;
         }
-        if per_mille(rng, self.odd) {
-            self.spoil(rng, &mut call);
+        if is_hit_per_mille(rng, self.odd) {
+            self.make_inconsistent(rng, &mut call);
         }
         call
     }
@@ -209,13 +209,13 @@ impl Story {
         if before != NO_LATENCY_LIMIT && rng.random_ratio(1, 8) {
             return NO_LATENCY_LIMIT;
         }
-        if !per_mille(rng, self.tighten) {
+        if !is_hit_per_mille(rng, self.tighten) {
             return before;
         }
         match rng.random_range(0..8) {
             0 => 0,
-            1..=5 => beside(rng, &self.exits).max(0),
-            _ => spread(rng, 1, 10 * MS),
+            1..=5 => random_near_limit(rng, &self.exits).max(0),
+            _ => random_by_magnitude(rng, 1, 10 * MS),
         }
     }
 
@@ -232,8 +232,8 @@ impl Story {
                 mean + rng.random_range(-mean / 8..=mean / 8)
             }
             Wakeups::Tiny => rng.random_range(1..60 * US),
-            Wakeups::OnLimits => beside(rng, &self.limits),
-            Wakeups::Anything => spread(rng, 1, 1 << 33),
+            Wakeups::OnLimits => random_near_limit(rng, &self.limits),
+            Wakeups::Anything => random_by_magnitude(rng, 1, 1 << 33),
             Wakeups::Never => i64::MAX,
         }
     }
@@ -247,22 +247,22 @@ impl Story {
                 .min(1 << 40)
                 .saturating_add(rng.random_range(-3 * US..=3 * US)),
             Timers::None => i64::MAX,
-            Timers::OnLimits => beside(rng, &self.limits),
-            Timers::Anything => spread(rng, 1, 1 << 33),
+            Timers::OnLimits => random_near_limit(rng, &self.limits),
+            Timers::Anything => random_by_magnitude(rng, 1, 1 << 33),
         }
     }
 
     /// Sets fields of a call to what a consistent machine would not say, or hardly ever.
     fn make_inconsistent(&self, rng: &mut Pcg64Mcg, call: &mut CallRecord) {
         for _ in 0..rng.random_range(1..=3) {
-            let limit = beside(rng, &self.limits);
+            let limit = random_near_limit(rng, &self.limits);
             match rng.random_range(0..12) {
                 0 => call.sleep_length = limit,
-                1 => call.sleep_length = -spread(rng, 1, 1 << 30),
+                1 => call.sleep_length = -random_by_magnitude(rng, 1, 1 << 30),
                 2 => call.sleep_length = i64::MAX,
                 3 => call.sleep_length = rng.random(),
                 4 => call.delta_tick = limit,
-                5 => call.delta_tick = spread(rng, 1, self.tick),
+                5 => call.delta_tick = random_by_magnitude(rng, 1, self.tick),
                 6 => call.residency = limit.max(0) as u64,
                 7 => call.residency = rng.random_range(0..=i64::MAX as u64),
                 8 => call.reflect_clock = call.select_clock.wrapping_add_signed(limit),
@@ -277,7 +277,7 @@ impl Story {
 fn random_wakeups(rng: &mut Pcg64Mcg, tick: i64) -> Wakeups {
     match rng.random_range(0..12) {
         0..=3 => {
-            let period = spread(rng, 2 * US, 4 * tick);
+            let period = random_by_magnitude(rng, 2 * US, 4 * tick);
             let jitter = match rng.random_range(0..4) {
                 0 => 0,
                 1 => period / 100,
@@ -287,8 +287,8 @@ fn random_wakeups(rng: &mut Pcg64Mcg, tick: i64) -> Wakeups {
             Wakeups::Regular { period, jitter }
         }
         4..=6 => Wakeups::Bursts {
-            short: spread(rng, US, 500 * US),
-            long: spread(rng, 100 * US, 8 * tick),
+            short: random_by_magnitude(rng, US, 500 * US),
+            long: random_by_magnitude(rng, 100 * US, 8 * tick),
             length: rng.random_range(1..24),
         },
         7 => Wakeups::Tiny,

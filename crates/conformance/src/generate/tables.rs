@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, beside, spread};
+use super::numbers::{MS, US, random_near_limit, random_by_magnitude};
 use crate::record::StateRecord;
 
 /// Exit latency and target residency in us of idle states, from drivers on real machines.
@@ -32,7 +32,7 @@ pub(super) const REAL_TABLES: [&[(i64, i64)]; 7] = [
 /// Random table of 1 to 10 idle states, shallowest first, mostly plausible.
 pub(super) fn random_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
     let mut states = if rng.random_ratio(3, 10) {
-        real_table(REAL_TABLES[rng.random_range(0..REAL_TABLES.len())])
+        states_from_real_table(REAL_TABLES[rng.random_range(0..REAL_TABLES.len())])
     } else {
         random_states(rng, tick)
     };
@@ -88,8 +88,8 @@ fn random_states(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
         .map(|&residency| {
             let exit_latency = random_exit_latency(rng, residency);
             StateRecord {
-                exit_latency: round_time(exit_latency, whole_us),
-                target_residency: round_time(residency, whole_us),
+                exit_latency: round_down_to_us(exit_latency, whole_us),
+                target_residency: round_down_to_us(residency, whole_us),
                 polling: false,
                 disabled: false,
             }
@@ -129,23 +129,23 @@ fn random_residencies(rng: &mut Pcg64Mcg, tick: i64) -> Vec<i64> {
 fn random_residency(rng: &mut Pcg64Mcg, style: u32, tick: i64) -> i64 {
     match style {
         // Residencies from a microsecond to a tenth of a second: the usual range and somewhat more.
-        0..=2 => spread(rng, US, 100 * MS),
+        0..=2 => random_by_magnitude(rng, US, 100 * MS),
         // Residencies all shorter, or all longer, than most.
-        3 => spread(rng, 1, 20 * US),
-        4 => spread(rng, tick / 4, tick * 64),
+        3 => random_by_magnitude(rng, 1, 20 * US),
+        4 => random_by_magnitude(rng, tick / 4, tick * 64),
         // Residencies on and beside the governors' limits.
-        5 => beside(
+        5 => random_near_limit(
             rng,
             &[15 * US, tick, tick / 2, 10 * US, 100 * US, 2 * tick, 0],
         )
         .max(0),
-        6 => spread(rng, 1, 1 << 40),
+        6 => random_by_magnitude(rng, 1, 1 << 40),
         // Residencies that no driver would declare.
         _ => {
             if rng.random_ratio(1, 3) {
                 rng.random_range(0..=i64::MAX)
             } else {
-                spread(rng, 1, 1 << 34)
+                random_by_magnitude(rng, 1, 1 << 34)
             }
         }
     }
@@ -158,7 +158,7 @@ fn random_exit_latency(rng: &mut Pcg64Mcg, residency: i64) -> i64 {
         13..=15 => residency,
         16 | 17 => residency.saturating_mul(rng.random_range(2..=4)),
         18 => 0,
-        _ => spread(rng, 1, 1 << 36),
+        _ => random_by_magnitude(rng, 1, 1 << 36),
     }
 }
 

@@ -60,7 +60,7 @@ pub fn compare_all_mutants(sources: &[KernelSource], batches: u64, seed: u64) ->
         .collect();
     altered
         .par_iter()
-        .map(|(mutant, source)| try_mutant(mutant, source, batches, seed))
+        .map(|(mutant, source)| compare_mutant(mutant, source, batches, seed))
         .collect()
 }
 
@@ -93,7 +93,7 @@ fn compare_mutant(
     )?
     .within(LIMIT);
     for batch in 0..batches {
-        let mut rng = generate::rng(seed, batch);
+        let mut rng = generate::batch_generator(seed, batch);
         let size = batch_size(setting.subject) as usize;
         let outcome = match compare_batch(setting, &program, &mut rng, batch, size) {
             Err(error) if error.is::<TimedOut>() => {

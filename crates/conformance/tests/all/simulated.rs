@@ -3,9 +3,9 @@
 
 use anyhow::Result;
 use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting};
-use wakepath_conformance::program::{KernelProgram, compiler_found};
-use wakepath_conformance::record::{CallRecord, Case, StateRecord, decision_byte};
-use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
+use wakepath_conformance::program::{KernelProgram, has_compiler};
+use wakepath_conformance::record::{CallRecord, Case, StateRecord, encode_decision};
+use wakepath_conformance::source::{KernelSource, VERSIONS, source_cache_folder};
 use wakepath_conformance::subject::Subject;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::LatencyRequest;
@@ -37,7 +37,7 @@ impl Observer for CallLog {
             return;
         };
         let (calls, decisions) = &mut self.calls[cpu];
-        decisions.push(decision_byte(decision.state, decision.stop_tick));
+        decisions.push(encode_decision(decision.state, decision.stop_tick));
         calls.push(CallRecord::from((&query, outcome)));
     }
 }
@@ -66,7 +66,7 @@ fn machine() -> Result<Machine> {
 
 #[test]
 fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
-    if !compiler_found() {
+    if !has_compiler() {
         eprintln!("skipped: no gcc");
         return Ok(());
     }
@@ -74,12 +74,12 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
     let table = machine.declared_idle_states()?;
     let states: Vec<StateRecord> = table.iter().map(StateRecord::from).collect();
     for version in VERSIONS {
-        let Ok(source) = KernelSource::obtain(version, &cache_dir()) else {
+        let Ok(source) = KernelSource::obtain(version, &source_cache_folder()) else {
             eprintln!("skipped: no source of Linux {version}");
             continue;
         };
         for subject in Subject::GOVERNORS {
-            if !source.compares(subject) {
+            if !source.is_compared_for(subject) {
                 continue;
             }
             let setting = GovernorSetting {

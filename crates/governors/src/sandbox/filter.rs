@@ -118,71 +118,71 @@ const fn bpf_instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
 }
 
 const fn load_word(at: u32) -> sock_filter {
-    instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
+    bpf_instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
 }
 
 const fn load_call_argument(index: u32) -> sock_filter {
-    load(AT_ARGUMENTS + 8 * index)
+    load_word(AT_ARGUMENTS + 8 * index)
 }
 
 /// BPF instruction: goes on if the loaded value equals `number`, or else jumps over `jf`
 /// instructions.
 const fn skip_unless_equal(number: u32, jf: u8) -> sock_filter {
-    instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
+    bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
 }
 
 const fn return_action(with: u32) -> sock_filter {
-    instruction(BPF_RET | BPF_K, 0, 0, with)
+    bpf_instruction(BPF_RET | BPF_K, 0, 0, with)
 }
 
-const ALLOW: sock_filter = return_value(SECCOMP_RET_ALLOW);
-const REFUSE: sock_filter = return_value(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+const ALLOW: sock_filter = return_action(SECCOMP_RET_ALLOW);
+const REFUSE: sock_filter = return_action(SECCOMP_RET_ERRNO | libc::EPERM as u32);
 
 /// Builds the seccomp filter; `None` on an architecture whose system call numbers are not known
 /// here.
 pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
     let mut all = vec![
-        load(AT_ARCHITECTURE),
-        instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
-        return_value(SECCOMP_RET_KILL_PROCESS),
-        load(AT_NUMBER),
-        instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
+        load_word(AT_ARCHITECTURE),
+        bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
+        return_action(SECCOMP_RET_KILL_PROCESS),
+        load_word(AT_NUMBER),
+        bpf_instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
         REFUSE,
     ];
     for number in FORBIDDEN.into_iter().chain(FORBIDDEN_HERE) {
-        all.extend([if_equal(number as u32, 1), REFUSE]);
+        all.extend([skip_unless_equal(number as u32, 1), REFUSE]);
     }
     // clone3() is forbidden as unknown: its flags are in memory, where a filter cannot look.
     // Libraries then take clone().
     all.extend([
-        if_equal(libc::SYS_clone3 as u32, 1),
-        return_value(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        skip_unless_equal(libc::SYS_clone3 as u32, 1),
+        return_action(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
     ]);
     all.extend([
-        if_equal(libc::SYS_clone as u32, 4),
-        load_argument(0),
-        instruction(BPF_JMP | BPF_JSET | BPF_K, 0, 1, NAMESPACES),
+        skip_unless_equal(libc::SYS_clone as u32, 4),
+        load_call_argument(0),
+        bpf_instruction(BPF_JMP | BPF_JSET | BPF_K, 0, 1, NAMESPACES),
         REFUSE,
         ALLOW,
     ]);
     // Pairs of datagram sockets are forbidden, because they could send to other addresses.
     all.extend([
-        if_equal(libc::SYS_socketpair as u32, 7),
-        load_argument(0),
-        if_equal(libc::AF_UNIX as u32, 4),
-        load_argument(1),
-        instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf),
-        if_equal(libc::SOCK_STREAM as u32, 1),
+        skip_unless_equal(libc::SYS_socketpair as u32, 7),
+        load_call_argument(0),
+        skip_unless_equal(libc::AF_UNIX as u32, 4),
+        load_call_argument(1),
+        bpf_instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf),
+        skip_unless_equal(libc::SOCK_STREAM as u32, 1),
         ALLOW,
         REFUSE,
     ]);
     // The address argument is a pointer of two words.
     all.extend([
-        if_equal(libc::SYS_sendto as u32, 6),
-        load_argument(4),
-        if_equal(0, 3),
-        load(AT_ARGUMENTS + 8 * 4 + 4),
-        if_equal(0, 1),
+        skip_unless_equal(libc::SYS_sendto as u32, 6),
+        load_call_argument(4),
+        skip_unless_equal(0, 3),
+        load_word(AT_ARGUMENTS + 8 * 4 + 4),
+        skip_unless_equal(0, 1),
         ALLOW,
         REFUSE,
     ]);

@@ -49,14 +49,14 @@ impl Gaps {
     pub fn choose_best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
         let cost_us = latency_us.saturating_mul(WORTH);
         (FIRST..CLASSES)
-            .map(|class| self.predict_timeout(class))
+            .map(|class| self.predict_effects_of_class(class))
             .max_by_key(|timeout| {
                 (
-                    timeout.gain_us(cost_us),
+                    timeout.net_sleep_us(cost_us),
                     std::cmp::Reverse(timeout.timeout_us),
                 )
             })
-            .filter(|timeout| timeout.gain_us(cost_us) > 0)
+            .filter(|timeout| timeout.net_sleep_us(cost_us) > 0)
     }
 
     /// Effects on a drive of waiting for the shortest gap of a class before it enters a power

@@ -42,7 +42,7 @@ impl PrintedTable {
     /// The input has none of the formats, or is incomplete.
     pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
         // An APST table has reserved bits that are 0, so a binary table is never plain text.
-        if data.is_empty() || !data.iter().all(|byte| is_text(*byte)) && !pasted::is_utf16(data) {
+        if data.is_empty() || !data.iter().all(|byte| is_text_byte(*byte)) && !pasted::is_utf16(data) {
             return Self::from_table_bytes(data, None);
         }
         let text = pasted::without_hosts(pasted::decode(data))
@@ -52,12 +52,12 @@ impl PrintedTable {
             .map(|line| pasted::unquoted(line).1.trim())
             .collect();
         if text.contains("(ITPT)") {
-            return Self::from_words(&lines);
+            return Self::parse_entries_in_words(&lines);
         }
-        let mut bytes = parse_dump(&lines)?;
+        let mut bytes = parse_hex_dump(&lines)?;
         let missing = MAX_POWER_STATES - bytes.len() / ENTRY_BYTES;
         bytes.resize(TABLE_BYTES, 0);
-        let printed = Self::from_table_bytes(&bytes, find_enabled(&lines))?;
+        let printed = Self::from_table_bytes(&bytes, find_feature_state(&lines))?;
         Ok(Self { missing, ..printed })
     }
 
@@ -77,7 +77,7 @@ impl PrintedTable {
         let mut entries: [Option<u64>; MAX_POWER_STATES] = [None; MAX_POWER_STATES];
         let (mut next, mut time) = (0, None);
         for (index, line) in lines.iter().enumerate() {
-            for word in find_words(line) {
+            for word in find_entry_parts(line) {
                 match word {
                     Word::Entry(number) => next = number.unwrap_or(MAX_POWER_STATES),
                     Word::Time(ms) => {
@@ -124,7 +124,7 @@ impl PrintedTable {
         }
         Ok(Self {
             table: ApstTable(entries.map(Option::unwrap_or_default)),
-            enabled: find_enabled(lines),
+            enabled: find_feature_state(lines),
             missing: entries.iter().filter(|entry| entry.is_none()).count(),
         })
     }
@@ -161,13 +161,13 @@ fn find_entry_parts(line: &str) -> Vec<Word> {
     type WordReader = fn(&str) -> Word;
     let marks: [(&str, WordReader); 4] = [
         ("Entry[", |rest| {
-            Word::Entry(first_number(rest).map(|n| n as usize))
+            Word::Entry(parse_leading_number(rest).map(|n| n as usize))
         }),
         ("\"entry\"", |rest| {
-            Word::Entry(first_number(rest).map(|n| n as usize))
+            Word::Entry(parse_leading_number(rest).map(|n| n as usize))
         }),
-        ("(ITPT)", |rest| Word::Time(first_number(rest))),
-        ("(ITPS)", |rest| Word::Target(first_number(rest))),
+        ("(ITPT)", |rest| Word::Time(parse_leading_number(rest))),
+        ("(ITPS)", |rest| Word::Target(parse_leading_number(rest))),
     ];
     let mut found: Vec<(usize, Word)> = Vec::new();
     for (mark, word) in marks {
@@ -207,7 +207,7 @@ fn find_feature_state(lines: &[&str]) -> Option<bool> {
 fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
     // A dump with offsets also has columns of text and headings; a dump without offsets has digits
     // only.
-    let with_offsets = lines.iter().any(|line| parse_row(line).is_some());
+    let with_offsets = lines.iter().any(|line| parse_dump_row(line).is_some());
     let mut nibbles: Vec<u32> = Vec::with_capacity(2 * TABLE_BYTES);
     // In a dump, `*` stands for rows like the one before.
     let mut repeats = false;
@@ -215,7 +215,7 @@ fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
         if with_offsets {
             // A `*` before the first whole row of a dump repeats nothing.
             repeats |= *line == "*" && nibbles.len() >= ROW_NIBBLES;
-            let Some((offsets, digits)) = parse_row(line) else {
+            let Some((offsets, digits)) = parse_dump_row(line) else {
                 continue;
             };
             while repeats
@@ -287,11 +287,11 @@ fn is_text_byte(byte: u8) -> bool {
 fn parse_dump_row(line: &str) -> Option<([usize; 2], Vec<u32>)> {
     if let Some((at, rest)) = line.split_once(": ") {
         let digits = rest.chars().filter(|c| *c != ' ').take(ROW_NIBBLES);
-        let [at, _] = parse_offset(at, 4)?;
+        let [at, _] = parse_hex_and_octal_offset(at, 4)?;
         return Some(([at; 2], digits.map_while(|c| c.to_digit(16)).collect()));
     }
     let mut parts = line.split_whitespace();
-    let at = parse_offset(parts.next()?, 6)?;
+    let at = parse_hex_and_octal_offset(parts.next()?, 6)?;
     let bytes: Vec<&str> = parts.take_while(|part| part.len() == 2).take(16).collect();
     let digits = bytes
         .concat()

@@ -96,7 +96,7 @@ impl AmdPstateSettings {
         match (self.mode, self.governor) {
             (AmdMode::Active, AmdGovernor::Performance) => 0,
             (AmdMode::Active, _) => self.epp,
-            _ if self.is_older() => self.epp,
+            _ if self.is_before_linux_6_15() => self.epp,
             _ => 0,
         }
     }
@@ -155,7 +155,7 @@ impl AmdPstate {
             lowest: scale.lowest,
             highest: scale.highest,
         };
-        driver.limit(driver.default_minimum(), driver.top());
+        driver.limit(driver.initial_minimum_frequency(), driver.highest_policy_frequency());
         driver
     }
 
@@ -165,14 +165,14 @@ impl AmdPstate {
         let performance = self.settings.mode == AmdMode::Active
             && self.settings.governor == AmdGovernor::Performance;
         let scale = self.scale;
-        if self.settings.is_older() {
-            self.lowest = self.share_of_top(minimum).max(scale.lowest);
-            self.highest = self.share_of_top(maximum).max(self.lowest);
+        if self.settings.is_before_linux_6_15() {
+            self.lowest = self.older_limit_for_frequency(minimum).max(scale.lowest);
+            self.highest = self.older_limit_for_frequency(maximum).max(self.lowest);
             if performance {
                 self.lowest = scale.nominal.min(self.highest);
             }
         } else {
-            self.highest = self.performance_of(maximum);
+            self.highest = self.performance_at_frequency(maximum);
             self.lowest = if performance {
                 let wanted = match scale.firmware_minimum {
                     0 => scale.nominal,
@@ -180,7 +180,7 @@ impl AmdPstate {
                 };
                 wanted.min(self.highest)
             } else {
-                self.performance_of(minimum)
+                self.performance_at_frequency(minimum)
             };
         }
     }
@@ -194,7 +194,7 @@ impl AmdPstate {
             self.scale.highest
         };
         let scaled = frequency.0.wrapping_mul(u32::from(highest));
-        (scaled / self.top().0.max(1)).min(u32::from(u8::MAX)) as u8
+        (scaled / self.highest_policy_frequency().0.max(1)).min(u32::from(u8::MAX)) as u8
     }
 
     /// Performance for a frequency: rounded up by the newer driver, to the nearest by the older
@@ -202,7 +202,7 @@ impl AmdPstate {
     pub fn performance_at_frequency(&self, frequency: Kilohertz) -> u8 {
         let scale = self.scale;
         let khz = u64::from(frequency.0);
-        if self.settings.is_older() {
+        if self.settings.is_before_linux_6_15() {
             let top = u64::from(self.boosted_frequency().0.max(1));
             let nearest = (khz * u64::from(scale.highest) + top / 2) / top;
             return nearest.min(u64::from(u8::MAX)) as u8;
@@ -210,7 +210,7 @@ impl AmdPstate {
         let scaled = khz * u64::from(scale.nominal);
         // As in the kernel, only 32 bits of the performance are kept.
         let exact = scaled.div_ceil(u64::from(scale.nominal_khz.max(1))) as u32;
-        clamp(exact, scale.lowest, scale.highest)
+        clamp_performance(exact, scale.lowest, scale.highest)
     }
 
     /// Frequency of the CPU at a performance level.
@@ -220,19 +220,19 @@ impl AmdPstate {
 
     /// Highest frequency with boost, as amd-pstate reckons it.
     pub fn boosted_frequency(&self) -> Kilohertz {
-        if self.settings.is_older() {
-            self.ratio_frequency(self.scale.highest)
+        if self.settings.is_before_linux_6_15() {
+            self.older_frequency_at_performance(self.scale.highest)
         } else {
-            self.frequency_of(self.scale.highest)
+            self.frequency_at_performance(self.scale.highest)
         }
     }
 
     /// Lowest non-linear frequency, as amd-pstate reckons it.
     pub fn lowest_nonlinear_frequency(&self) -> Kilohertz {
-        if self.settings.is_older() {
-            self.ratio_frequency(self.scale.lowest_nonlinear)
+        if self.settings.is_before_linux_6_15() {
+            self.older_frequency_at_performance(self.scale.lowest_nonlinear)
         } else {
-            self.frequency_of(self.scale.lowest_nonlinear)
+            self.frequency_at_performance(self.scale.lowest_nonlinear)
         }
     }
 
@@ -246,11 +246,11 @@ impl AmdPstate {
     pub fn accepts_performance_scale(&self) -> bool {
         let scale = self.scale;
         let (lowest, nonlinear) = (scale.lowest_khz, self.lowest_nonlinear_frequency().0);
-        if self.settings.is_first() {
+        if self.settings.has_only_passive_mode() {
             // With a highest frequency of 0 the amd-pstate driver loads, and requests nothing.
             return self.boosted_frequency().0 > 0 && lowest <= self.boosted_frequency().0;
         }
-        let lowest_fits = if self.settings.is_older() {
+        let lowest_fits = if self.settings.is_before_linux_6_15() {
             lowest < nonlinear
         } else {
             lowest <= nonlinear
@@ -262,10 +262,10 @@ impl AmdPstate {
 
     /// Lowest frequency that an amd-pstate policy can have.
     pub fn lowest_policy_frequency(&self) -> Kilohertz {
-        if self.settings.is_older() {
+        if self.settings.is_before_linux_6_15() {
             Kilohertz(self.scale.lowest_khz)
         } else {
-            self.frequency_of(self.scale.lowest)
+            self.frequency_at_performance(self.scale.lowest)
         }
     }
 
@@ -281,12 +281,12 @@ impl AmdPstate {
 
     /// Lowest frequency that an amd-pstate policy begins with.
     pub fn initial_minimum_frequency(&self) -> Kilohertz {
-        if self.settings.is_older() {
+        if self.settings.is_before_linux_6_15() {
             Kilohertz(self.scale.lowest_khz)
         } else {
             match self.scale.firmware_minimum {
                 0 => self.lowest_nonlinear_frequency(),
-                firmware => self.frequency_of(firmware),
+                firmware => self.frequency_at_performance(firmware),
             }
         }
     }
@@ -303,11 +303,11 @@ impl AmdPstate {
     /// CPPC request for running at a frequency (`amd_pstate_update_freq()`). `dynamic`: the
     /// governor changes the frequency continually.
     pub fn request_for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
-        let desired = self.performance_of(target);
-        if self.settings.is_older() {
-            self.request((self.scale.lowest, desired, self.scale.highest), dynamic)
+        let desired = self.performance_at_frequency(target);
+        if self.settings.is_before_linux_6_15() {
+            self.request_within_limits((self.scale.lowest, desired, self.scale.highest), dynamic)
         } else {
-            self.request((self.lowest, desired, self.highest), dynamic)
+            self.request_within_limits((self.lowest, desired, self.highest), dynamic)
         }
     }
 
@@ -322,20 +322,20 @@ impl AmdPstate {
     ) -> Request {
         let scale = self.scale;
         let desired = scale.share(target, capacity).unwrap_or(scale.highest);
-        if self.settings.is_older() {
+        if self.settings.is_before_linux_6_15() {
             let minimum = scale
                 .share(least, capacity)
                 .unwrap_or(scale.lowest)
                 .max(scale.lowest_nonlinear);
             let maximum = scale.highest.max(minimum);
-            let desired = clamp(u32::from(desired), minimum, maximum);
-            self.request((minimum, desired, maximum), dynamic)
+            let desired = clamp_performance(u32::from(desired), minimum, maximum);
+            self.request_within_limits((minimum, desired, maximum), dynamic)
         } else {
             let minimum = scale
                 .share(least, capacity)
                 .unwrap_or(scale.highest)
                 .max(self.lowest);
-            self.request((minimum, desired, self.highest.max(minimum)), dynamic)
+            self.request_within_limits((minimum, desired, self.highest.max(minimum)), dynamic)
         }
     }
 
@@ -361,20 +361,20 @@ impl AmdPstate {
     /// CPPC request for minimum, desired and maximum performance, kept within the policy's limits;
     /// in guided mode the desired performance becomes the minimum (`amd_pstate_update()`).
     fn request_within_limits(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
-        if self.settings.is_first() {
+        if self.settings.has_only_passive_mode() {
             return Request {
                 minimum,
-                desired: clamp(u32::from(desired), minimum, maximum),
+                desired: clamp_performance(u32::from(desired), minimum, maximum),
                 maximum,
             };
         }
-        if self.settings.is_older() {
-            minimum = clamp(u32::from(minimum), self.lowest, self.highest);
-            maximum = clamp(u32::from(maximum), self.lowest, self.highest);
+        if self.settings.is_before_linux_6_15() {
+            minimum = clamp_performance(u32::from(minimum), self.lowest, self.highest);
+            maximum = clamp_performance(u32::from(maximum), self.lowest, self.highest);
         } else {
             maximum = self.cap_without_boost(maximum);
         }
-        let mut desired = clamp(u32::from(desired), minimum, maximum);
+        let mut desired = clamp_performance(u32::from(desired), minimum, maximum);
         if self.settings.mode == AmdMode::Guided && dynamic {
             (minimum, desired) = (desired, 0);
         }
@@ -449,15 +449,15 @@ mod tests {
     #[test]
     fn frequencies_are_those_that_were_recorded() {
         let driver = driver(AmdMode::Active);
-        assert_eq!(driver.top(), Kilohertz(4_410_811));
+        assert_eq!(driver.highest_policy_frequency(), Kilohertz(4_410_811));
         assert_eq!(driver.frequency_of(TURIN.lowest), Kilohertz(1_210_811));
-        assert_eq!(driver.performance_of(Kilohertz(4_410_811)), 255);
+        assert_eq!(driver.performance_at_frequency(Kilohertz(4_410_811)), 255);
         let older = AmdPstate::new(TURIN, settings(AmdMode::Active, KernelVersion::V6_12), true);
-        assert_eq!(older.top(), Kilohertz(4_409_000));
+        assert_eq!(older.highest_policy_frequency(), Kilohertz(4_409_000));
     }
 
     fn request_at_640(mode: AmdMode) -> Request {
-        driver(mode).for_utilisation(0, 640, 1024, true)
+        driver(mode).request_for_utilisation(0, 640, 1024, true)
     }
 
     #[test]
@@ -480,11 +480,11 @@ mod tests {
             desired: 0,
             ..passive
         };
-        assert_eq!(driver(AmdMode::Active).autonomous(), active);
+        assert_eq!(driver(AmdMode::Active).request_in_active_mode(), active);
         // Little load is never below the lowest non-linear performance.
         assert_eq!(
             driver(AmdMode::Passive)
-                .for_utilisation(0, 10, 1024, true)
+                .request_for_utilisation(0, 10, 1024, true)
                 .desired,
             134
         );
@@ -495,13 +495,13 @@ mod tests {
         let mut fastest = settings(AmdMode::Active, KernelVersion::V7_3);
         fastest.governor = AmdGovernor::Performance;
         let driver = AmdPstate::new(TURIN, fastest, true);
-        assert_eq!(driver.autonomous().minimum, 185);
+        assert_eq!(driver.request_in_active_mode().minimum, 185);
         assert_eq!(fastest.epp_in_force(), 0);
         for kernel in [KernelVersion::V6_12, KernelVersion::V7_3] {
             let mut without_boost = settings(AmdMode::Passive, kernel);
             without_boost.boost = false;
             let most =
-                AmdPstate::new(TURIN, without_boost, true).for_utilisation(0, 1024, 1024, true);
+                AmdPstate::new(TURIN, without_boost, true).request_for_utilisation(0, 1024, 1024, true);
             assert_eq!((most.desired, most.maximum), (185, 185), "{kernel}");
         }
     }
@@ -529,7 +529,7 @@ mod tests {
             let mode = [AmdMode::Passive, AmdMode::Guided][mode];
             let settings = AmdPstateSettings { boost, ..settings(mode, kernel) };
             let driver = AmdPstate::new(scale, settings, supported);
-            let [less, more] = [a.min(b), a.max(b)].map(|utilisation| driver.for_utilisation(0, utilisation, 1024, true));
+            let [less, more] = [a.min(b), a.max(b)].map(|utilisation| driver.request_for_utilisation(0, utilisation, 1024, true));
             for request in [less, more] {
                 prop_assert!(request.minimum >= lowest && request.maximum <= highest);
             }

@@ -77,14 +77,14 @@ impl HwpBoost {
     pub fn update_minimum(&mut self, now: Nanoseconds, iowait: bool) -> u8 {
         let now = now.0;
         if iowait {
-            let frequent = is_before(now, self.last_iowait.wrapping_add(2 * self.tick));
+            let frequent = is_before_across_wrap(now, self.last_iowait.wrapping_add(2 * self.tick));
             self.last_iowait = now;
             if frequent {
-                self.raise(now);
+                self.raise_minimum(now);
             }
         } else {
             let held_until = self.last_update.wrapping_add(HOLD_NS);
-            if self.rung != 0 && is_before(held_until, now) {
+            if self.rung != 0 && is_before_across_wrap(held_until, now) {
                 self.in_force = self.levels.min;
                 self.rung = 0;
             }
@@ -101,7 +101,7 @@ impl HwpBoost {
         if self.rung == 0 {
             self.rung = levels.min;
         }
-        if let Some(next) = levels.next_above(self.rung) {
+        if let Some(next) = levels.next_boost_level_above(self.rung) {
             self.rung = next;
             self.in_force = next;
             self.last_update = now;

@@ -104,7 +104,7 @@ impl IntelPstate {
         if !comparable {
             return None;
         }
-        let chosen = self.target(Counters {
+        let chosen = self.target_pstate(Counters {
             aperf: counters.aperf.wrapping_sub(before.aperf),
             mperf: counters.mperf.wrapping_sub(before.mperf),
             tsc: counters.tsc.wrapping_sub(before.tsc),

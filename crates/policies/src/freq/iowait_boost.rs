@@ -74,14 +74,14 @@ impl IowaitBoost {
             return;
         }
         if self.boost != 0 && self.is_stale(now) {
-            self.boost = if iowait { self.start() } else { 0 };
+            self.boost = if iowait { self.starting_boost() } else { 0 };
             self.requested = iowait;
         } else if iowait && !self.requested {
             self.requested = true;
             self.boost = if self.boost == 0 {
-                self.start()
+                self.starting_boost()
             } else {
-                self.raised()
+                self.next_higher_boost()
             };
         }
         self.last_update = now.0;
@@ -102,7 +102,7 @@ impl IowaitBoost {
         }
         if !self.requested {
             self.boost /= 2;
-            if self.boost < self.start() {
+            if self.boost < self.starting_boost() {
                 self.boost = 0;
                 return Capacity(0);
             }

@@ -5,7 +5,7 @@
 
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::{FrequencyTable, transition_delay};
+use super::{FrequencyTable, rate_limit_from_transition_latency};
 
 /// Load of a CPU in percent above which ondemand takes the highest frequency, with idle times
 /// measured to the microsecond (`MICRO_FREQUENCY_UP_THRESHOLD`).
@@ -41,7 +41,7 @@ impl Ondemand {
         let two_ticks = Nanoseconds::from_micros(2 * tick.period().0 / 1_000);
         Self {
             table,
-            interval: transition_delay(transition_latency).max(two_ticks),
+            interval: rate_limit_from_transition_latency(transition_latency).max(two_ticks),
             previous: vec![0; cpus],
         }
     }
@@ -58,7 +58,7 @@ impl Ondemand {
             .previous
             .iter_mut()
             .zip(samples)
-            .map(|(previous, &sample)| load(previous, sample, interval_us))
+            .map(|(previous, &sample)| load_or_load_before_idle(previous, sample, interval_us))
             .max()
             .unwrap_or(0);
         if load > UP_THRESHOLD {

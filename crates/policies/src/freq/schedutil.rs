@@ -59,7 +59,7 @@ impl Schedutil {
         default_rate_limit: Nanoseconds,
         tick: TickRate,
     ) -> Self {
-        let mut domain = Self::continuous(
+        let mut domain = Self::for_any_frequency_up_to(
             settings,
             table.highest(),
             capacity,
@@ -85,7 +85,7 @@ impl Schedutil {
     ) -> Self {
         Self {
             frequency_for: (0..=capacity.0)
-                .map(|performance| raw_frequency(highest, capacity, performance))
+                .map(|performance| exact_frequency(highest, capacity, performance))
                 .collect(),
             relative: None,
             capacity,
@@ -117,7 +117,7 @@ impl Schedutil {
                 // A quarter more than the present frequency, so that the frequency rises before a
                 // CPU is busy all the time.
                 let reference = Kilohertz(now.saturating_add(now / 4));
-                table.at_or_above(raw_frequency(reference, self.capacity, performance.0))
+                table.at_or_above(exact_frequency(reference, self.capacity, performance.0))
             }
             _ => self.frequency_for[performance.0 as usize],
         }
@@ -147,13 +147,13 @@ impl Schedutil {
         let mut idle_calls = 0;
         let mut utilisation = Capacity::default();
         for (boost, signal) in self.boosts.iter_mut().zip(signals) {
-            let wanted = signal.wanted(self.capacity);
+            let wanted = signal.wanted_capacity(self.capacity);
             let boosted = boost.apply(now, self.capacity).max(wanted);
             utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
         }
-        let performance = with_headroom(utilisation, self.capacity);
-        let mut next = self.target(performance);
+        let performance = add_headroom(utilisation, self.capacity);
+        let mut next = self.frequency_for_performance(performance);
 
         // A CPU with a clock of its own keeps its frequency if it has not been idle since the last
         // update: it has more to do than its signal shows yet.
@@ -224,9 +224,9 @@ impl SchedutilPerf {
         if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
             return None;
         }
-        let wanted = signal.wanted(self.capacity);
+        let wanted = signal.wanted_capacity(self.capacity);
         let boosted = self.boost.apply(now, self.capacity).max(wanted);
-        let mut next = with_headroom(boosted, self.capacity);
+        let mut next = add_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
             next = next.max(self.performance);
         }
@@ -288,7 +288,7 @@ mod tests {
         let settings = SchedutilSettings::default();
         let (limit, tick) = (Nanoseconds::from_millis(1), TickRate::HZ_250);
         let domain = Schedutil::new(&settings, &table, Capacity(1024), 2, limit, tick);
-        let mut relative = domain.without_invariance(table);
+        let mut relative = domain.without_frequency_invariance(table);
         for (ms, utilisation, chosen) in [
             // 305 MHz are enough: the frequency stays.
             (2, 500, None),

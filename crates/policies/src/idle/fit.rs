@@ -42,7 +42,7 @@ impl FitBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{states, tables};
+    use crate::idle::testing::{make_states, any_state_table};
     use proptest::prelude::*;
 
     /// How a state fits the idle period in it.
@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bounds_judge_alike(list in tables(), length in any::<u64>(), near in -2_i64..3) {
+        fn bounds_judge_alike(list in any_state_table(), length in any::<u64>(), near in -2_i64..3) {
             for state in 0..list.len() {
                 let bounds = FitBounds::for_state(&list, state);
                 for length in [
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_idle_period_is_too_short_or_too_long_for_its_state() {
-        let list = states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true);
+        let list = make_states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true);
         assert_eq!(judge(&list, 1, 9_999), Fit::TooDeep);
         assert_eq!(judge(&list, 1, 10_000), Fit::Right);
         assert_eq!(judge(&list, 1, 201_999), Fit::Right);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn disabled_states_do_not_count() {
-        let mut list = states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true)
+        let mut list = make_states(&[(0, 0), (2_000, 10_000), (50_000, 200_000)], true)
             .as_slice()
             .to_vec();
         list[0].disabled = true;

@@ -70,7 +70,7 @@ pub(super) fn find_generation(
     mut generations: impl Iterator<Item = &'static Generation> + Clone,
     kernel: KernelVersion,
 ) -> Option<&'static Generation> {
-    let index = index_of(generations.clone(), kernel);
+    let index = index_of_generation(generations.clone(), kernel);
     generations.nth(index)
 }
 

@@ -89,12 +89,12 @@ impl IdleGovernor for Haltpoll {
         if outcome.residency == 0 {
             return;
         }
-        if self.table.polls(entered) {
+        if self.table.is_polling(entered) {
             self.limit_hit = outcome.poll_limit_hit;
         }
         self.last_state = entered;
         if entered != 0 {
-            self.adapt(outcome.residency);
+            self.adapt_poll_limit(outcome.residency);
         }
     }
 
@@ -109,12 +109,12 @@ impl IdleGovernor for Haltpoll {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use proptest::prelude::*;
 
     fn guest(version: KernelVersion) -> Haltpoll {
         Haltpoll::new(
-            &states(&[(0, 0), (1_000, 1_000)], true),
+            &make_states(&[(0, 0), (1_000, 1_000)], true),
             version,
             HaltpollParameters::default(),
         )

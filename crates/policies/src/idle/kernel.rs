@@ -108,7 +108,7 @@ impl IdleOutcome {
     pub fn for_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
         Self {
             clock,
-            residency: Self::residency_of(clock - since),
+            residency: Self::nonzero_residency(clock - since),
             got_tick,
             poll_limit_hit,
         }
@@ -125,7 +125,7 @@ impl IdleOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use crate::idle::{Governor, IdlePolicy};
     use wakepath_units::TickRate;
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_tick_is_stopped_once_and_only_if_no_timer_keeps_it() {
-        let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
+        let list = make_states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
         let mut governor = Governor::new(&IdlePolicy::Deepest, &list, TickRate::HZ_250);
         let stopped = IdleCall {
             tick_stopped: true,

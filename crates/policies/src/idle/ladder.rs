@@ -29,7 +29,7 @@ impl Ladder {
     /// The ladder governor of a CPU that has never been idle.
     pub fn new(states: &IdleStates) -> Self {
         let table = StateTable::new(states);
-        let first = usize::from(table.polls(0));
+        let first = usize::from(table.is_polling(0));
         Self {
             table,
             first,
@@ -95,7 +95,7 @@ impl IdleGovernor for Ladder {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         if query.latency_request == 0 {
-            self.step_to(0);
+            self.step_to_state(0);
         } else {
             // The kernel compares this difference unsigned: an idle period shorter than the exit latency,
             // or a refused state, looks endless.
@@ -103,10 +103,10 @@ impl IdleGovernor for Ladder {
                 .last_residency
                 .wrapping_sub(self.table.exit_latency(self.current) as u64);
             let step = self
-                .promotion(length, query.latency_request)
-                .or_else(|| self.demotion(length, query.latency_request));
+                .count_towards_deeper_state(length, query.latency_request)
+                .or_else(|| self.state_to_step_back_to(length, query.latency_request));
             if let Some(state) = step {
-                self.step_to(state);
+                self.step_to_state(state);
             }
         }
         IdleDecision {

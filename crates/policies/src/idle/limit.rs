@@ -58,12 +58,12 @@ impl IdleStatesLimit {
     ///
     /// The machine lacks an idle state that the policy names.
     pub fn states_to_switch_off(&self, states: &IdleStates) -> Result<Vec<usize>, NoSuchState> {
-        let named = self.disable.iter().map(|name| state_index(states, name));
+        let named = self.disable.iter().map(|name| find_state_index(states, name));
         let mut off = named.collect::<Result<Vec<usize>, NoSuchState>>()?;
         let limit = match &self.ceiling {
             None | Some(StateLimit::None) => Nanoseconds(u64::MAX),
             Some(StateLimit::Latency(limit)) => *limit,
-            Some(StateLimit::State(name)) => states[state_index(states, name)?].exit_latency,
+            Some(StateLimit::State(name)) => states[find_state_index(states, name)?].exit_latency,
         };
         let on = |index: &usize| !states[*index].disabled && !off.contains(index);
         let shallowest = (0..states.len()).find(on);

@@ -132,7 +132,7 @@ impl Governor {
     ) -> Self {
         match *policy {
             IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::with_power(states, goal, tick, power)),
-            _ => Self::in_kernel(policy, states, tick),
+            _ => Self::new_or_only_state(policy, states, tick),
         }
     }
 
@@ -141,7 +141,7 @@ impl Governor {
     pub fn set_disabled(&mut self, state: usize, disabled: bool) {
         match self {
             Self::Program(program) => program.set_disabled(state, disabled),
-            _ => self.table_mut().set_disabled(state, disabled),
+            _ => self.state_table_mut().set_disabled(state, disabled),
         }
     }
 
@@ -173,7 +173,7 @@ impl Governor {
         log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
         mut decided: impl FnMut(IdleDecision),
     ) {
-        for_each_governor!(self, governor => through_log(governor, log, &mut decided));
+        for_each_governor!(self, governor => replay_log_with(governor, log, &mut decided));
     }
 
     fn state_table_mut(&mut self) -> &mut StateTable {
@@ -189,12 +189,12 @@ fn replay_log_with<'a, G: IdleGovernor>(
     let mut busy = CpuUtilisation::default();
     for (query, outcome) in log {
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(busy.begin_idle(query.clock));
+            governor.set_utilisation(busy.begin_idle_period(query.clock));
         }
         let decision = governor.select(query);
         governor.reflect(decision.state, outcome);
         if G::WANTS_UTILISATION && outcome.residency > 0 {
-            busy.idle_until(outcome.clock);
+            busy.end_idle_period(outcome.clock);
         }
         decided(decision);
     }

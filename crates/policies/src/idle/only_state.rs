@@ -65,13 +65,13 @@ impl IdleGovernor for OnlyState {
 mod tests {
     use super::*;
     use crate::idle::Governor;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use wakepath_units::TickRate;
 
     fn governor(policy: &str, count: usize) -> Governor {
         let policy = policy.parse::<crate::PolicySpec>().unwrap().idle().unwrap();
         let all = [(0, 0), (2_000, 20_000)];
-        let list = states(&all[..count], false);
+        let list = make_states(&all[..count], false);
         Governor::new_or_only_state(&policy, &list, TickRate::HZ_250)
     }
 

@@ -66,11 +66,11 @@ impl Oracle {
     #[inline(always)]
     fn least_energy_state(&self, states: StateSet, idle: u64, package_saving: i64) -> Option<usize> {
         if let Some(power) = &self.power {
-            return self.cheapest_by_power(power, states, idle, package_saving);
+            return self.least_energy_state_by_power(power, states, idle, package_saving);
         }
         let time = i64::try_from(idle).unwrap_or(i64::MAX);
         states
-            .without(self.table.longer_than(time))
+            .without(self.table.enabled_longer_than(time))
             .deepest()
             .or(states.shallowest())
     }
@@ -82,7 +82,7 @@ impl Oracle {
             .map(|state| self.table.exit_latency(state))
             .min();
         soonest.map_or(states, |latency| {
-            states.without(self.table.slower_than(latency))
+            states.without(self.table.enabled_slower_than(latency))
         })
     }
 }
@@ -112,12 +112,12 @@ impl Oracle {
     /// fJ, within a latency request in ns.
     #[inline(always)]
     pub fn best_state(&self, true_idle: u64, package_saving: i64, latency_request: i64) -> usize {
-        let enabled = self.table.enabled();
+        let enabled = self.table.enabled_states();
         let candidates = match self.goal {
-            OracleGoal::Energy => enabled.without(self.table.slower_than(latency_request)),
-            OracleGoal::Latency => self.quickest(enabled),
+            OracleGoal::Energy => enabled.without(self.table.enabled_slower_than(latency_request)),
+            OracleGoal::Latency => self.states_with_shortest_exit(enabled),
         };
-        self.cheapest(candidates, true_idle, package_saving)
+        self.least_energy_state(candidates, true_idle, package_saving)
             .or(enabled.shallowest())
             .unwrap_or(0)
     }
@@ -126,10 +126,10 @@ impl Oracle {
 impl IdleGovernor for Oracle {
     #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        let state = self.state_for(query.true_idle, query.package_saving, query.latency_request);
+        let state = self.best_state(query.true_idle, query.package_saving, query.latency_request);
         IdleDecision {
             state,
-            stop_tick: !self.table.polls(state) && query.true_idle >= self.tick,
+            stop_tick: !self.table.is_polling(state) && query.true_idle >= self.tick,
         }
     }
 
@@ -139,7 +139,7 @@ impl IdleGovernor for Oracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{states, tables};
+    use crate::idle::testing::{make_states, any_state_table};
     use proptest::prelude::*;
     use wakepath_units::Microwatts;
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn it_breaks_even_at_the_target_residency() {
-        let list = states(&[(0, 0), (10_000, 20_000), (100_000, 400_000)], true);
+        let list = make_states(&[(0, 0), (10_000, 20_000), (100_000, 400_000)], true);
         let mut oracle = Oracle::new(&list, OracleGoal::Energy, TickRate::HZ_250);
         let chosen = |oracle: &mut Oracle, idle| oracle.select(&query(idle, i64::MAX)).state;
         assert_eq!(chosen(&mut oracle, 19_999), 0);
@@ -165,7 +165,7 @@ mod tests {
 
     /// 1 W in C1; 0.2 W in C2, which takes 10 us to leave at 2 W.
     fn two_states() -> (IdleStates, IdlePower) {
-        let list = states(&[(0, 0), (10_000, 1)], false);
+        let list = make_states(&[(0, 0), (10_000, 1)], false);
         let c1 = StatePower {
             asleep: Microwatts(1_000_000),
             ..StatePower::default()
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn latency_first_then_energy() {
-        let list = states(&[(5_000, 0), (5_000, 50_000), (80_000, 90_000)], false);
+        let list = make_states(&[(5_000, 0), (5_000, 50_000), (80_000, 90_000)], false);
         let mut oracle = Oracle::new(&list, OracleGoal::Latency, TickRate::HZ_250);
         assert_eq!(oracle.select(&query(40_000, 0)).state, 0);
         assert_eq!(oracle.select(&query(9_000_000, 0)).state, 1);
@@ -213,7 +213,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_allowed_state_takes_less_energy(
-            list in tables(),
+            list in any_state_table(),
             draws in prop::collection::vec(0_u64..3_000_000, MAX_STATES),
             idle in 0_u64..5_000_000,
             limit in 0_i64..2_000_000,
@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn the_latency_goal_leaves_no_quicker_state(list in tables(), idle in any::<u64>()) {
+        fn the_latency_goal_leaves_no_quicker_state(list in any_state_table(), idle in any::<u64>()) {
             let mut oracle = Oracle::new(&list, OracleGoal::Latency, TickRate::HZ_250);
             let chosen = oracle.select(&query(idle, 0)).state;
             for state in list.iter().filter(|s| !s.disabled) {

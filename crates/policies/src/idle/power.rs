@@ -48,7 +48,7 @@ impl StatePower {
     /// Energy of an idle period in the state, the way in and out included, in fJ.
     #[inline(always)]
     pub fn idle_femtojoules(&self, idle: Nanoseconds) -> u128 {
-        self.asleep.femtojoules_over(idle) + self.transitions(idle)
+        self.asleep.femtojoules_over(idle) + self.transition_femtojoules(idle)
     }
 
     /// Extra energy for entering and leaving the state, beyond residence in the state, in fJ.

@@ -42,7 +42,7 @@ impl ProgramForm {
     /// prefix.
     pub fn split_prefix(text: &str) -> Option<(Self, &str)> {
         let (name, rest) = text.split_once(':')?;
-        Some((Self::named(name)?, rest))
+        Some((Self::by_policy_name(name)?, rest))
     }
 
     /// First letters of a policy's text with the colon, `c:` or `exec:`.
@@ -162,7 +162,7 @@ impl Program {
             None => (text, None),
         };
         if path.is_empty() {
-            let example = form.example();
+            let example = form.example_policy();
             return Err(error(&format!("a file has to follow, as in {example}")));
         }
         if path.contains(['[', ']', ',', '@']) || path.contains(char::is_control) {
@@ -308,7 +308,7 @@ impl ProgramGovernor {
         if let Some(running) = &mut self.running
             && let Err(why) = running.set_disabled(state, disabled)
         {
-            self.fail(&why);
+            self.stop_after_failure(&why);
         }
     }
 
@@ -365,8 +365,8 @@ impl IdleGovernor for ProgramGovernor {
             self.failure = Some(why.clone());
             return none;
         }
-        self.ask(query).unwrap_or_else(|why| {
-            self.fail(&why);
+        self.query_running_governor(query).unwrap_or_else(|why| {
+            self.stop_after_failure(&why);
             none
         })
     }
@@ -383,7 +383,7 @@ impl IdleGovernor for ProgramGovernor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::states;
+    use crate::idle::testing::make_states;
     use crate::idle::{Governor, IdlePolicy};
     use crate::{PolicySet, PolicySpec};
 
@@ -470,7 +470,7 @@ mod tests {
     fn an_answer_that_is_no_state_ends_it() {
         let program = Program::parse(ProgramForm::C, "x.c").unwrap();
         let program = program.loaded("0123", Arc::new(Counting(0)), None);
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let policy = IdlePolicy::Program(program);
         let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
         let mut next = || {
@@ -536,7 +536,7 @@ mod tests {
     fn a_call_log_says_how_busy_the_cpu_was() {
         const MS: u64 = 1_000_000;
         let told = UtilisationRecorder::default();
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let mut governor = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
         // Idle for 1 ms, busy for 200 ms, refused at once, idle for 33.5 ms.
         let log = [
@@ -557,7 +557,7 @@ mod tests {
             };
             (query, outcome)
         });
-        governor.run_log(log.iter().map(|(q, o)| (q, o)), |_| {});
+        governor.replay_log(log.iter().map(|(q, o)| (q, o)), |_| {});
         let all = told.all.lock().unwrap();
         let [first, busy, again, half] = all[..] else {
             panic!("{all:?}")
@@ -573,7 +573,7 @@ mod tests {
             fails: true,
             ..UtilisationRecorder::default()
         };
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let policy = loaded(&told);
         let mut cpus = [(); 3].map(|()| Governor::new(&policy, &list, TickRate::HZ_250));
         for governor in cpus.iter_mut().rev() {
@@ -592,7 +592,7 @@ mod tests {
     #[test]
     fn one_that_was_not_loaded_says_so() {
         let policy = parsed("c:x.c").unwrap().idle().unwrap();
-        let list = states(&[(0, 0), (2_000, 20_000)], false);
+        let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let mut governor = Governor::new_or_only_state(&policy, &list, TickRate::HZ_250);
         assert_eq!(governor.failure(), None);
         governor.select(&IdleQuery::default());

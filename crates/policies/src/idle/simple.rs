@@ -26,7 +26,7 @@ impl IdleGovernor for Shallowest {
     #[inline]
     fn select(&mut self, _query: &IdleQuery) -> IdleDecision {
         IdleDecision {
-            state: self.table.enabled().shallowest().unwrap_or(0),
+            state: self.table.enabled_states().shallowest().unwrap_or(0),
             stop_tick: false,
         }
     }
@@ -55,15 +55,15 @@ impl Deepest {
 impl IdleGovernor for Deepest {
     #[inline]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        let enabled = self.table.enabled();
+        let enabled = self.table.enabled_states();
         let state = enabled
-            .without(self.table.slower_than(query.latency_request))
+            .without(self.table.enabled_slower_than(query.latency_request))
             .deepest()
             .or(enabled.shallowest())
             .unwrap_or(0);
         IdleDecision {
             state,
-            stop_tick: !self.table.polls(state),
+            stop_tick: !self.table.is_polling(state),
         }
     }
 
@@ -74,12 +74,12 @@ impl IdleGovernor for Deepest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::tables;
+    use crate::idle::testing::any_state_table;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn they_are_the_two_ends_of_what_is_allowed(list in tables(), limit in 0_i64..2_000_000) {
+        fn they_are_the_two_ends_of_what_is_allowed(list in any_state_table(), limit in 0_i64..2_000_000) {
             let query = IdleQuery { latency_request: limit, ..IdleQuery::default() };
             let shallow = Shallowest::new(&list).select(&query);
             let deep = Deepest::new(&list).select(&query);

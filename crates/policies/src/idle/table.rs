@@ -210,7 +210,7 @@ impl StateTable {
     #[inline]
     pub(crate) fn states_paying_off_within(&self, time: i64) -> StateSet {
         self.present
-            .without(self.target_residency.above(time, self.count))
+            .without(self.target_residency.states_above(time, self.count))
     }
 
     /// Enabled idle states whose exit latency is longer than `limit` ns.
@@ -220,14 +220,14 @@ impl StateTable {
         if limit >= self.slowest {
             return StateSet(0);
         }
-        self.enabled.and(self.exit_latency.above(limit, self.count))
+        self.enabled.and(self.exit_latency.states_above(limit, self.count))
     }
 
     /// Enabled idle states whose target residency is longer than `time` ns.
     #[inline]
     pub(crate) fn enabled_longer_than(&self, time: i64) -> StateSet {
         self.enabled
-            .and(self.target_residency.above(time, self.count))
+            .and(self.target_residency.states_above(time, self.count))
     }
 
     /// Enabled idle state to fall back to from `state` when only `time` ns are left: the deepest
@@ -235,7 +235,7 @@ impl StateTable {
     #[inline]
     pub(crate) fn fall_back_state(&self, state: usize, time: i64) -> usize {
         let shallower = self.enabled.shallower_than(state);
-        let fitting = shallower.without(self.longer_than(time));
+        let fitting = shallower.without(self.enabled_longer_than(time));
         fitting
             .deepest()
             .or(shallower.shallowest())
@@ -246,23 +246,23 @@ impl StateTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{states, tables};
+    use crate::idle::testing::{make_states, any_state_table};
     use proptest::prelude::*;
 
     #[test]
     fn indices_beyond_the_deepest_state_take_no_time_and_are_in_no_set() {
-        let table = StateTable::new(&states(&[(0, 0)], true));
+        let table = StateTable::new(&make_states(&[(0, 0)], true));
         assert_eq!(table.count(), 1);
         assert_eq!((table.exit_latency(1), table.target_residency(1)), (0, 0));
-        assert!(!table.polls(1));
-        assert!(table.longer_than(-1).shallowest() == Some(0));
-        assert!(table.longer_than(-1).deepest() == Some(0));
+        assert!(!table.is_polling(1));
+        assert!(table.enabled_longer_than(-1).shallowest() == Some(0));
+        assert!(table.enabled_longer_than(-1).deepest() == Some(0));
     }
 
     proptest! {
         #[test]
         fn a_fallback_is_the_deepest_fitting_one(
-            list in tables(),
+            list in any_state_table(),
             state in 0_usize..MAX_STATES,
             time in -10_i64..2_000_000,
         ) {
@@ -277,18 +277,18 @@ mod tests {
                 .or(shallower.first())
                 .copied()
                 .unwrap_or(state);
-            prop_assert_eq!(table.shallower_for(state, time), expected);
+            prop_assert_eq!(table.fall_back_state(state, time), expected);
         }
 
         #[test]
-        fn disabling_a_state_takes_it_out_of_every_set(list in tables(), state in 0_usize..12) {
+        fn disabling_a_state_takes_it_out_of_every_set(list in any_state_table(), state in 0_usize..12) {
             let mut table = StateTable::new(&list);
             table.set_disabled(state, true);
-            prop_assert!(!table.enabled().contains(state));
-            prop_assert!(!table.slower_than(-1).contains(state));
-            prop_assert!(!table.longer_than(-1).contains(state));
+            prop_assert!(!table.enabled_states().contains(state));
+            prop_assert!(!table.enabled_slower_than(-1).contains(state));
+            prop_assert!(!table.enabled_longer_than(-1).contains(state));
             table.set_disabled(state, false);
-            prop_assert_eq!(table.enabled().contains(state), state < list.len());
+            prop_assert_eq!(table.enabled_states().contains(state), state < list.len());
         }
     }
 }

@@ -74,29 +74,29 @@ impl<R: Read> CallReader<R> {
 
     fn read_call(&mut self) -> Result<Option<Call>, ReadError> {
         match self.rows.next()? {
-            Some(row) => call(row, &mut self.clock).map(Some),
+            Some(row) => parse_call(row, &mut self.clock).map(Some),
             None => Ok(None),
         }
     }
 }
 
 fn parse_call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
-    let residency = row.unsigned(7, u64::MAX)?;
+    let residency = row.parse_unsigned(7, u64::MAX)?;
     let query = IdleQuery {
         sleep_length: row.signed(0)?,
         delta_tick: row.signed(1)?,
         tick_stopped: row.flag(2)?,
         after_tick: false,
-        latency_request: row.unsigned(3, i64::MAX as u64)? as i64,
-        nr_iowait: row.unsigned(4, u64::from(u32::MAX))? as u32,
-        clock: row.time_from(5, clock)?,
+        latency_request: row.parse_unsigned(3, i64::MAX as u64)? as i64,
+        nr_iowait: row.parse_unsigned(4, u64::from(u32::MAX))? as u32,
+        clock: row.parse_time_not_before(5, clock)?,
         true_idle: residency,
         package_saving: 0,
     };
     let reflect_clock = if residency == 0 {
-        row.unsigned(6, u64::MAX)?
+        row.parse_unsigned(6, u64::MAX)?
     } else {
-        row.time_from(6, &mut query.clock.clone())?
+        row.parse_time_not_before(6, &mut query.clock.clone())?
     };
     Ok(Call {
         query,
@@ -116,7 +116,7 @@ impl<R: Read> Iterator for CallReader<R> {
         if self.failed {
             return None;
         }
-        let item = self.read().transpose();
+        let item = self.read_call().transpose();
         self.failed = matches!(item, Some(Err(_)));
         item
     }

@@ -16,7 +16,7 @@ pub fn read_decisions(input: impl Read, file: &str) -> Result<Vec<IdleDecision>,
     let mut decisions = Vec::new();
     while let Some(row) = rows.next()? {
         decisions.push(IdleDecision {
-            state: row.unsigned(0, u64::from(u32::MAX))? as usize,
+            state: row.parse_unsigned(0, u64::from(u32::MAX))? as usize,
             stop_tick: row.flag(1)?,
         });
     }

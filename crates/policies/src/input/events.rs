@@ -49,9 +49,9 @@ pub fn read_util_updates(input: impl Read, file: &str) -> Result<Vec<UtilUpdate>
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         events.push(UtilUpdate {
-            time: Nanoseconds(row.time_from(0, &mut clock)?),
+            time: Nanoseconds(row.parse_time_not_before(0, &mut clock)?),
             iowait: row.flag(1)?,
-            max_capacity: Capacity(row.unsigned(2, u64::from(u32::MAX))? as u32),
+            max_capacity: Capacity(row.parse_unsigned(2, u64::from(u32::MAX))? as u32),
         });
     }
     Ok(events)
@@ -59,7 +59,7 @@ pub fn read_util_updates(input: impl Read, file: &str) -> Result<Vec<UtilUpdate>
 
 /// Reads reports to intel_pstate, lines of `time_ns,iowait`, from `input`, called `file` in errors.
 pub fn read_hwp_updates(input: impl Read, file: &str) -> Result<Vec<HwpUpdate>, ReadError> {
-    let events = read_flags(input, file, &["time_ns", "iowait"])?;
+    let events = read_times_with_flag(input, file, &["time_ns", "iowait"])?;
     Ok(events
         .into_iter()
         .map(|(time, iowait)| HwpUpdate { time, iowait })
@@ -68,7 +68,7 @@ pub fn read_hwp_updates(input: impl Read, file: &str) -> Result<Vec<HwpUpdate>, 
 
 /// Reads lease events, lines of `time_ns,completion`, from `input`, called `file` in errors.
 pub fn read_lease_events(input: impl Read, file: &str) -> Result<Vec<LeaseEvent>, ReadError> {
-    let events = read_flags(input, file, &["time_ns", "completion"])?;
+    let events = read_times_with_flag(input, file, &["time_ns", "completion"])?;
     Ok(events
         .into_iter()
         .map(|(time, completion)| LeaseEvent { time, completion })
@@ -84,7 +84,7 @@ fn read_times_with_flag(
     let mut clock = 0;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
-        let time = Nanoseconds(row.time_from(0, &mut clock)?);
+        let time = Nanoseconds(row.parse_time_not_before(0, &mut clock)?);
         events.push((time, row.flag(1)?));
     }
     Ok(events)

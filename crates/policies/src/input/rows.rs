@@ -119,7 +119,7 @@ impl<R: Read> Rows<R> {
             }
             if !self.any && !self.has_header && is_header(&self.record, self.fields) {
                 self.has_header = true;
-            } else if !is_blank(&self.record) {
+            } else if !is_blank_line(&self.record) {
                 break found;
             }
         };
@@ -130,7 +130,7 @@ impl<R: Read> Rows<R> {
             fields: self.fields,
         };
         match found {
-            Err(error) => Err(explain(&error, row)),
+            Err(error) => Err(explain_csv_error(&error, row)),
             Ok(false) if !self.any => Err(ReadError {
                 file: self.file.clone(),
                 line: None,
@@ -194,21 +194,21 @@ impl<'a> Row<'a> {
 
     /// Reads a field as a whole number from 0 to `max`.
     pub(crate) fn parse_unsigned(&self, field: usize, max: u64) -> Result<u64, ReadError> {
-        let text = self.text(field);
+        let text = self.field_text(field);
         // The field may have digits only: the standard parser would also take a plus sign.
         let digits = text.bytes().all(|b| b.is_ascii_digit());
         match text.parse() {
             Ok(number) if digits && number <= max => Ok(number),
-            _ => Err(self.unexpected(field, &format!("a whole number from 0 to {max}"))),
+            _ => Err(self.unexpected_value_error(field, &format!("a whole number from 0 to {max}"))),
         }
     }
 
     /// Reads a field as a whole number, possibly negative, that fits 64 bits.
     pub(crate) fn parse_signed(&self, field: usize) -> Result<i64, ReadError> {
-        let text = self.text(field);
+        let text = self.field_text(field);
         match text.parse() {
             Ok(number) if !text.starts_with('+') => Ok(number),
-            _ => Err(self.unexpected(
+            _ => Err(self.unexpected_value_error(
                 field,
                 &format!("a whole number from {} to {}", i64::MIN, i64::MAX),
             )),
@@ -217,16 +217,16 @@ impl<'a> Row<'a> {
 
     /// 0 or 1.
     pub(crate) fn parse_flag(&self, field: usize) -> Result<bool, ReadError> {
-        match self.text(field) {
+        match self.field_text(field) {
             "0" => Ok(false),
             "1" => Ok(true),
-            _ => Err(self.unexpected(field, "0 or 1")),
+            _ => Err(self.unexpected_value_error(field, "0 or 1")),
         }
     }
 
     /// Reads a field as a time no earlier than `earlier`, and sets `earlier` to the time.
     pub(crate) fn parse_time_not_before(&self, field: usize, earlier: &mut u64) -> Result<u64, ReadError> {
-        let time = self.unsigned(field, u64::MAX)?;
+        let time = self.parse_unsigned(field, u64::MAX)?;
         if time < *earlier {
             return Err(self.field_error(
                 field,
@@ -251,13 +251,13 @@ impl<'a> Row<'a> {
     pub(crate) fn field_error(&self, field: usize, problem: String) -> ReadError {
         ReadError {
             field: self.fields.get(field).copied(),
-            ..self.error(problem)
+            ..self.row_error(problem)
         }
     }
 
     /// Makes an error about a field with another value than `expected`.
     pub(crate) fn unexpected_value_error(&self, field: usize, expected: &str) -> ReadError {
-        let found: String = self.text(field).chars().take(40).collect();
+        let found: String = self.field_text(field).chars().take(40).collect();
         self.field_error(field, format!("expected {expected}, found `{found}`"))
     }
 }

@@ -20,7 +20,7 @@ const FIELDS: &[&str] = &[
 ];
 
 fn parse_nanoseconds(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
-    row.unsigned(field, i64::MAX as u64).map(Nanoseconds)
+    row.parse_unsigned(field, i64::MAX as u64).map(Nanoseconds)
 }
 
 /// Reads a table of a CPU's idle states from `input`, called `file` in errors.
@@ -39,13 +39,13 @@ pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError
         }
         let state = IdleState {
             name: row.text(0).to_owned(),
-            exit_latency: read_time(&row, 1)?,
-            target_residency: read_time(&row, 2)?,
+            exit_latency: parse_nanoseconds(&row, 1)?,
+            target_residency: parse_nanoseconds(&row, 2)?,
             polling: row.flag(3)?,
             disabled: row.flag(4)?,
         };
         if state.name.is_empty() {
-            return Err(row.unexpected(0, "the name of the state"));
+            return Err(row.unexpected_value_error(0, "the name of the state"));
         }
         if let Some(previous) = states.last()
             && state.target_residency < previous.target_residency

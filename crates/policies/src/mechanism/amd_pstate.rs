@@ -1,6 +1,6 @@
 //! `amd-pstate`: AMD's cpufreq driver, in all modes.
 
-use super::key::{Fallback, Form, Key, KeyInfo, choice, switch};
+use super::key::{Fallback, Form, Key, KeyInfo, choice_key, switch_key};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
 use crate::freq::amd_pstate::{AmdGovernor, AmdMode, AmdPstateSettings};
@@ -17,7 +17,7 @@ const NAMED: &[(&str, u8)] = &[
 /// First kernel with all of amd-pstate's modes: Linux 6.3 brought active mode, 6.4 guided mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 4, 0);
 
-static MODE: Key<AmdMode> = choice(
+static MODE: Key<AmdMode> = choice_key(
     "mode",
     &[
         ("active", AmdMode::Active),
@@ -54,7 +54,7 @@ static EPP: Key<u8> = Key {
     words: NAMED,
     form: Form::UpTo(u8::MAX as u64, |n| n as u8),
 };
-static BOOST: Key<bool> = switch(
+static BOOST: Key<bool> = switch_key(
     "boost",
     "on",
     "whether frequencies above the nominal one may be used",

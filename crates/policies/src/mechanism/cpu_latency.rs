@@ -3,7 +3,7 @@
 use wakepath_hardware::machine::MAX_LATENCY_REQUEST_US;
 use wakepath_units::{Nanoseconds, cpus, quantity};
 
-use super::idle_states::state_name;
+use super::idle_states::parse_state_name;
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::latency::{CpuLatency, LatencyLimit, LatencyScope, StateName};
@@ -34,7 +34,7 @@ static STATE: Key<StateName> = Key {
             let index = quantity::whole(text).and_then(|index| usize::try_from(index).ok());
             index
                 .map(StateName::Index)
-                .or_else(|| state_name(text).map(StateName::Name))
+                .or_else(|| parse_state_name(text).map(StateName::Name))
         },
     ),
 };

@@ -94,16 +94,16 @@ impl GivenPolicy<'_> {
             .keys
             .iter()
             .find(|(given, _)| given.info().name == key.info.name);
-        text.map(|(_, text)| self.value(key, text)).transpose()
+        text.map(|(_, text)| self.parse_value(key, text)).transpose()
     }
 
     /// Value that the user wrote for a key, or the key's default.
     pub(crate) fn value_or_default<T: Clone + Sync>(&self, key: &Key<T>) -> Result<T, SpecError> {
-        if let Some(value) = self.given(key)? {
+        if let Some(value) = self.given_value(key)? {
             return Ok(value);
         }
         match key.info.fallback {
-            Fallback::Value(text) => self.value(key, text),
+            Fallback::Value(text) => self.parse_value(key, text),
             Fallback::Derived(_) | Fallback::Required => Err(SpecError::MissingKey {
                 name: self.mechanism.name,
                 key: key.info.name,
@@ -144,7 +144,7 @@ impl Mechanism {
     /// Example of the mechanism in a policy set, with every key that has to be given.
     pub fn example_policy(&self) -> String {
         if let Some(form) = ProgramForm::by_policy_name(self.name) {
-            return form.example().to_owned();
+            return form.example_policy().to_owned();
         }
         let required: Vec<String> = self
             .keys

@@ -1,6 +1,6 @@
 //! `exec:FILE`: a governor of one's own, a program.
 
-use super::{Kind, Mechanism, Place, build_program};
+use super::{Kind, Mechanism, Place, build_program_policy};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "exec",

@@ -20,8 +20,8 @@ const fn frequency_key(name: &'static str, example: &'static str, meaning: &'sta
     }
 }
 
-static MIN: Key<Kilohertz> = limit("min", "1200MHz", "the lowest frequency to use");
-static MAX: Key<Kilohertz> = limit("max", "2.4GHz", "the highest frequency to use");
+static MIN: Key<Kilohertz> = frequency_key("min", "1200MHz", "the lowest frequency to use");
+static MAX: Key<Kilohertz> = frequency_key("max", "2.4GHz", "the highest frequency to use");
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "frequency",

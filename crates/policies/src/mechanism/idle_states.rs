@@ -32,8 +32,8 @@ static CEILING: Key<StateLimit> = Key {
     },
     words: &[("none", StateLimit::None)],
     form: Form::Text("a latency such as 20us, or a state such as C1E", |text| {
-        let by_latency = latency(text).map(StateLimit::Latency);
-        by_latency.or_else(|| state_name(text).map(StateLimit::State))
+        let by_latency = parse_whole_microseconds(text).map(StateLimit::Latency);
+        by_latency.or_else(|| parse_state_name(text).map(StateLimit::State))
     }),
 };
 static DISABLE: Key<Vec<String>> = Key {
@@ -47,7 +47,7 @@ static DISABLE: Key<Vec<String>> = Key {
     words: &[],
     form: Form::List("states such as C6 or C3,C6", |text| {
         text.split(',')
-            .map(|name| state_name(name.trim()))
+            .map(|name| parse_state_name(name.trim()))
             .collect()
     }),
 };

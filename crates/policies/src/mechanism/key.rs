@@ -133,11 +133,11 @@ impl<T: Clone + Sync> AnyKey for Key<T> {
     }
 
     fn accepts_value(&self, text: &str) -> bool {
-        self.parse(text).is_some()
+        self.parse_value(text).is_some()
     }
 
     fn describe_accepted_values(&self) -> String {
-        let words = self.words();
+        let words = self.accepted_words();
         let form = match self.form {
             Form::WordsOnly => return words.join(" or "),
             Form::UpTo(most, _) => format!("a whole number from 0 to {most}"),
@@ -167,7 +167,7 @@ impl<T: Clone + Sync> AnyKey for Key<T> {
 
 impl fmt::Debug for dyn AnyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.info().fmt(f)
+        self.key_info().fmt(f)
     }
 }
 
@@ -202,7 +202,7 @@ pub(crate) const fn number_key(
     example: &'static str,
     meaning: &'static str,
 ) -> Key<u64> {
-    number_as(name, (most, |n| n), default, unit, example, meaning)
+    number_key_as(name, (most, |n| n), default, unit, example, meaning)
 }
 
 /// Makes a key whose value is a whole number up to `most`, converted to another type by `make`.

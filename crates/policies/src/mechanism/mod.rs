@@ -38,7 +38,7 @@ mod shallowest;
 mod teo;
 mod wakeup_latency;
 
-use declaration::{EVERYWHERE, SIM_AND_MACHINE, build_program};
+use declaration::{EVERYWHERE, SIM_AND_MACHINE, build_program_policy};
 pub(crate) use declaration::{GivenKey, GivenPolicy};
 pub use declaration::{Mechanism, Place};
 pub use policy::{Kind, Policy};

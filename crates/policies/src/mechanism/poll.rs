@@ -1,6 +1,6 @@
 //! `poll`: how long the polling idle state polls.
 
-use super::key::{Fallback, Form, Key, KeyInfo, choice};
+use super::key::{Fallback, Form, Key, KeyInfo, choice_key};
 use super::{Kind, Mechanism, Place, Policy};
 use crate::poll::{PollPolicy, PollRule};
 
@@ -15,7 +15,7 @@ static REQUEST: Key<u64> = Key {
     words: &[],
     form: Form::UpTo(u64::MAX, |n| n),
 };
-static RULE: Key<PollRule> = choice(
+static RULE: Key<PollRule> = choice_key(
     "rule",
     &[("current", PollRule::Current), ("first", PollRule::First)],
     "current",

@@ -3,8 +3,8 @@
 use wakepath_hardware::idle::MAX_STATES;
 use wakepath_units::{Nanoseconds, quantity};
 
-use super::idle_states::{latency, state_name};
-use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit, choice};
+use super::idle_states::{parse_whole_microseconds, parse_state_name};
+use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit, choice_key};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdSettings};
 
@@ -36,7 +36,7 @@ static CEILING: Key<LeaseCeiling> = Key {
         ceiling,
     ),
 };
-static GRANT: Key<Grant> = choice(
+static GRANT: Key<Grant> = choice_key(
     "grant",
     &[
         ("completion", Grant::Completion),
@@ -61,7 +61,7 @@ static START_AFTER: Key<u32> = Key {
         u32::try_from(count).ok()
     }),
 };
-static RULE: Key<LeaseRule> = choice(
+static RULE: Key<LeaseRule> = choice_key(
     "rule",
     &[
         ("patch", LeaseRule::Patch),
@@ -78,8 +78,8 @@ fn parse_lease_ceiling(text: &str) -> Option<LeaseCeiling> {
         let index = usize::try_from(quantity::whole(index)?).ok()?;
         return (index < MAX_STATES).then_some(LeaseCeiling::Of(Ceiling::State(index)));
     }
-    let by_latency = latency(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));
-    by_latency.or_else(|| state_name(text).map(LeaseCeiling::Named))
+    let by_latency = parse_whole_microseconds(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));
+    by_latency.or_else(|| parse_state_name(text).map(LeaseCeiling::Named))
 }
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
@@ -99,7 +99,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
             grant: given.get(&GRANT)?,
             start_after: given
                 .given(&START_AFTER)?
-                .unwrap_or_else(|| rule.start_after()),
+                .unwrap_or_else(|| rule.default_start_after()),
             rule,
         }))
     },

@@ -15,7 +15,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let kernel = given.version();
-        if teo::is_known(kernel) {
+        if teo::has_known_rules(kernel) {
             return Ok(Policy::Idle(IdlePolicy::Teo(kernel)));
         }
         Err(SpecError::UnknownVersion {

@@ -35,7 +35,7 @@ fn every_file_is_a_mechanism_of_the_list() {
 #[test]
 fn every_mechanism_becomes_a_policy_of_its_kind() {
     for mechanism in MECHANISMS {
-        let policy = parse(&mechanism.example());
+        let policy = parse(&mechanism.example_policy());
         assert_eq!(policy.kind(), mechanism.kind, "{}", mechanism.name);
         assert!(!mechanism.on.is_empty(), "{}", mechanism.name);
         assert!(!mechanism.source.is_empty() && !mechanism.summary.is_empty());
@@ -74,11 +74,11 @@ fn every_value_of_every_key_changes_the_policy() {
                     .collect();
                 text.push(format!("{}={value}", info.name));
                 let named = |keys: &[String]| format!("{}[{}]", mechanism.name, keys.join(","));
-                let alone = named(&text).parse::<PolicySpec>().ok();
+                let alone = named_preference(&text).parse::<PolicySpec>().ok();
                 // A key that goes with another only.
                 let first = mechanism.keys[0].info();
                 text.push(format!("{}={}", first.name, first.example));
-                let policy = alone.unwrap_or_else(|| parse(&named(&text)));
+                let policy = alone.unwrap_or_else(|| parse(&named_preference(&text)));
                 policy.policy().clone()
             };
             let mut values = key.words();

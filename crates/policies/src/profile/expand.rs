@@ -56,7 +56,7 @@ impl PolicySet {
             }
         }
         Ok(Expanded {
-            set: set.keeping_keys_of(own, self)?,
+            set: set.inherit_keys_from(own, self)?,
             notes,
         })
     }

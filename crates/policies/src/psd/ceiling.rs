@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
-use crate::idle::limit::{NoSuchState, state_index};
+use crate::idle::limit::{NoSuchState, find_state_index};
 use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
 
 /// Deepest sleep of a CPU while its lease holds.
@@ -68,7 +68,7 @@ impl LeaseCeiling {
                 return Ok(ceiling.map_or(Ceiling::Shallowest, Ceiling::Latency));
             }
         };
-        state_index(states, name).map(Ceiling::State)
+        find_state_index(states, name).map(Ceiling::State)
     }
 }
 
@@ -91,7 +91,7 @@ impl Ceiling {
     pub fn latency_limit(self, states: &IdleStates) -> Nanoseconds {
         match self {
             Self::Shallowest => Nanoseconds::ZERO,
-            Self::State(_) => states[self.deepest_index(states)].exit_latency,
+            Self::State(_) => states[self.deepest_allowed_state(states)].exit_latency,
             Self::Latency(limit) => limit,
         }
     }
@@ -101,10 +101,10 @@ impl Ceiling {
     fn deepest_allowed_state(self, states: &IdleStates) -> usize {
         let deepest = states.len() - 1;
         match self {
-            Self::Shallowest => shallowest_enabled(states),
+            Self::Shallowest => shallowest_enabled_state(states),
             // The CPU has to enter some state even if all states up to the ceiling are switched
             // off.
-            Self::State(index) => index.min(deepest).max(shallowest_enabled(states)),
+            Self::State(index) => index.min(deepest).max(shallowest_enabled_state(states)),
             Self::Latency(_) => deepest,
         }
     }
@@ -131,15 +131,15 @@ impl Ceiling {
             latency_request: query.latency_request.min(limit),
             ..*query
         });
-        let deepest = self.deepest_index(states);
+        let deepest = self.deepest_allowed_state(states);
         if self == Self::Shallowest {
             decision = IdleDecision {
                 state: deepest,
                 stop_tick: false,
             };
-        } else if decision.state > deepest || self.must_replace_disabled(states, decision.state) {
+        } else if decision.state > deepest || self.drove_into_disabled_state(states, decision.state) {
             let limit = Nanoseconds(query.latency_request.max(0) as u64);
-            decision.state = deepest_within(states, deepest, limit);
+            decision.state = deepest_state_within(states, deepest, limit);
             decision.stop_tick &= !states[decision.state].polling;
         }
         decision
@@ -149,14 +149,14 @@ impl Ceiling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{calls, states, tables};
+    use crate::idle::testing::{any_governor_call, make_states, any_state_table};
     use crate::idle::{Governor, IdlePolicy, KernelVersion};
     use proptest::prelude::*;
     use wakepath_units::TickRate;
 
     #[test]
     fn a_request_below_the_ceiling_counts() {
-        let mut list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true)
+        let mut list = make_states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true)
             .as_slice()
             .to_vec();
         list[0].disabled = true;
@@ -179,8 +179,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_ceiling_is_kept(
-            list in tables(),
-            history in prop::collection::vec(calls(), 1..20),
+            list in any_state_table(),
+            history in prop::collection::vec(any_governor_call(), 1..20),
             index in 0_usize..12,
         ) {
             let policy = IdlePolicy::Menu(KernelVersion::V6_12);

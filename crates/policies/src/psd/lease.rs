@@ -76,13 +76,13 @@ impl Lease {
         }
         match &mut self.rule {
             Rule::Patch(lease) => {
-                if self.burst.gives_lease(now.0) {
-                    lease.grant(now.0);
+                if self.burst.count_io(now.0) {
+                    lease.extend_for_io(now.0);
                 }
             }
             Rule::Module(lease) => {
-                if self.burst.gives_lease(now.0) {
-                    lease.grant(now.0);
+                if self.burst.count_io(now.0) {
+                    lease.extend_for_io(now.0);
                 }
             }
             Rule::Daemon(lease) => lease.io(&mut self.burst, now.0),
@@ -91,7 +91,7 @@ impl Lease {
 
     /// Whether the lease holds at `now`, no earlier than the last I/O.
     pub fn holds_at(&self, now: Nanoseconds) -> bool {
-        now.0 < self.end().0
+        now.0 < self.end_without_further_io().0
     }
 
     /// End of the lease if no further I/O comes; 0 without a lease.
@@ -106,7 +106,7 @@ impl Lease {
     /// The lease as seen by the CPU when it goes idle at `now`.
     #[inline]
     pub fn view_at(&self, now: Nanoseconds) -> LeaseView {
-        let until = self.end().0;
+        let until = self.end_without_further_io().0;
         let (look, every) = match &self.rule {
             // With the patch's rule the tick goes on, and the governor is asked again after each
             // tick.
@@ -221,15 +221,15 @@ struct WatchedLease {
 impl WatchedLease {
     fn handle_io(&mut self, burst: &mut Burst, now: u64) {
         if self.begun.is_some() {
-            if now <= self.end() {
+            if now <= self.end_without_further_io() {
                 // An I/O while the lease holds is only counted.
                 self.last = self.last.max(now);
                 return;
             }
-            self.heard.handle(BurstEvent::Quiet, self.end());
+            self.heard.handle(BurstEvent::Quiet, self.end_without_further_io());
             self.begun = None;
         }
-        if burst.gives_lease(now) {
+        if burst.count_io(now) {
             (self.begun, self.last) = (Some(now), now);
             self.heard.handle(BurstEvent::Io, now);
         }

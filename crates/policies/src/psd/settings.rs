@@ -50,9 +50,9 @@ impl LeaseRule {
     pub const fn default_settings(self) -> PsdSettings {
         PsdSettings {
             timeout_ms: 3,
-            ceiling: self.ceiling(),
+            ceiling: self.default_ceiling(),
             grant: Grant::Completion,
-            start_after: self.start_after(),
+            start_after: self.default_start_after(),
             rule: self,
         }
     }

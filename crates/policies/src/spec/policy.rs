@@ -75,7 +75,7 @@ impl PolicySpec {
     #[must_use]
     pub fn with_own_governor(&self, program: Program) -> Self {
         let mut changed = self.clone();
-        if self.program().is_some() {
+        if self.own_governor().is_some() {
             changed.policy = Policy::Idle(IdlePolicy::Program(program));
         }
         changed
@@ -89,7 +89,7 @@ impl PolicySpec {
     pub fn as_idle_policy(&self) -> Result<IdlePolicy, SpecError> {
         match &self.policy {
             Policy::Idle(policy) => Ok(policy.clone()),
-            _ => Err(self.wrong_kind(Kind::Idle)),
+            _ => Err(self.wrong_kind_error(Kind::Idle)),
         }
     }
 
@@ -101,7 +101,7 @@ impl PolicySpec {
     pub fn as_frequency_policy(&self) -> Result<FreqPolicy, SpecError> {
         match self.policy {
             Policy::Frequency(policy) => Ok(policy),
-            _ => Err(self.wrong_kind(Kind::Frequency)),
+            _ => Err(self.wrong_kind_error(Kind::Frequency)),
         }
     }
 
@@ -113,7 +113,7 @@ impl PolicySpec {
     pub fn as_psd_settings(&self) -> Result<PsdSettings, SpecError> {
         match &self.policy {
             Policy::Psd(policy) => Ok(policy.clone()),
-            _ => Err(self.wrong_kind(Kind::Psd)),
+            _ => Err(self.wrong_kind_error(Kind::Psd)),
         }
     }
 
@@ -125,16 +125,16 @@ impl PolicySpec {
     pub fn as_apst_settings(&self) -> Result<ApstSettings, SpecError> {
         match self.policy {
             Policy::Apst(policy) => Ok(policy),
-            _ => Err(self.wrong_kind(Kind::Apst)),
+            _ => Err(self.wrong_kind_error(Kind::Apst)),
         }
     }
 
     fn wrong_kind_error(&self, wanted: Kind) -> SpecError {
         SpecError::WrongKind {
             name: self.to_string(),
-            wanted: with_article(wanted.name()),
-            actual: with_article(self.kind().name()),
-            known: names(Some(wanted)),
+            wanted: add_article(wanted.name()),
+            actual: add_article(self.kind().name()),
+            known: list_names(Some(wanted)),
         }
     }
 
@@ -143,7 +143,7 @@ impl PolicySpec {
     /// # Errors
     /// The policy has no such key, or the key cannot have the value.
     pub fn with_key(&self, key: &str, value: &str) -> Result<Self, SpecError> {
-        let (key, value) = check_key(self.mechanism, key, value)?;
+        let (key, value) = find_and_check_key(self.mechanism, key, value)?;
         let mut keys = self.keys.clone();
         match keys
             .iter_mut()
@@ -153,7 +153,7 @@ impl PolicySpec {
             None => keys.push((key, value)),
         }
         let bare = self.bare;
-        let changed = Self::new(self.mechanism, self.version, keys, self.program())?;
+        let changed = Self::new(self.mechanism, self.version, keys, self.own_governor())?;
         Ok(Self { bare, ..changed })
     }
 
@@ -173,7 +173,7 @@ impl PolicySpec {
 
     /// The policy in another kernel version; `None` if its mechanism does not exist there.
     fn at_version(&self, version: Option<KernelVersion>) -> Option<Self> {
-        Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok()
+        Self::new(self.mechanism, version, self.keys.clone(), self.own_governor()).ok()
     }
 
     /// The policy on a machine's kernel: a bare name gets the kernel's version; a given version
@@ -181,7 +181,7 @@ impl PolicySpec {
     #[must_use]
     pub fn with_kernel_if_bare(&self, kernel: KernelVersion) -> Self {
         if self.bare {
-            self.of_kernel(kernel)
+            self.in_kernel_version(kernel)
         } else {
             self.clone()
         }
@@ -205,7 +205,7 @@ impl PolicySpec {
             .cloned()
             .collect();
         let bare = self.bare;
-        Self::new(self.mechanism, self.version, kept, self.program())
+        Self::new(self.mechanism, self.version, kept, self.own_governor())
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
@@ -218,7 +218,7 @@ impl PolicySpec {
         }
         let version = if self.bare { own.version } else { self.version };
         let keys = self.keys.clone();
-        let versioned = Self::new(self.mechanism, version, keys, self.program());
+        let versioned = Self::new(self.mechanism, version, keys, self.own_governor());
         let mut filled = versioned.map_or_else(
             |_| self.clone(),
             |versioned| Self {
@@ -227,7 +227,7 @@ impl PolicySpec {
             },
         );
         for (key, value) in own.given() {
-            let is_given = self.given().any(|(given, _)| given == key);
+            let is_given = self.given_keys().any(|(given, _)| given == key);
             if !is_given && !left_out.contains(&key) {
                 filled = filled.with(key, value).unwrap_or(filled);
             }
@@ -274,8 +274,8 @@ impl PartialEq for PolicySpec {
     fn eq(&self, other: &Self) -> bool {
         self.mechanism == other.mechanism
             && self.version == other.version
-            && self.given().eq(other.given())
-            && self.program() == other.program()
+            && self.given_keys().eq(other.given())
+            && self.own_governor() == other.program()
     }
 }
 
@@ -289,14 +289,14 @@ impl fmt::Debug for PolicySpec {
 
 impl fmt::Display for PolicySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(program) = self.program() {
+        if let Some(program) = self.own_governor() {
             return fmt::Display::fmt(program, f);
         }
         f.write_str(self.mechanism.name)?;
         if let Some(version) = self.version {
             write!(f, "@{version}")?;
         }
-        for (i, (key, value)) in self.given().enumerate() {
+        for (i, (key, value)) in self.given_keys().enumerate() {
             let separator = if i == 0 { '[' } else { ',' };
             write!(f, "{separator}{key}={value}")?;
         }
@@ -327,14 +327,14 @@ impl FromStr for PolicySpec {
         }
         if let Some((form, rest)) = ProgramForm::split_prefix(text) {
             let program = Program::parse(form, rest)?;
-            let mechanism = find_or_suggest(form.name())?;
+            let mechanism = find_mechanism_or_suggest(form.name())?;
             return Self::new(mechanism, None, Vec::new(), Some(&program));
         }
         let parts = SpecParts::split(text)?;
         if parts.name.is_empty() {
             return Err(SpecError::syntax(text, "the name is missing"));
         }
-        let mechanism = find_or_suggest(parts.name)?;
+        let mechanism = find_mechanism_or_suggest(parts.name)?;
         let version = choose_version(mechanism, parts.version)?;
         let keys = match parts.keys {
             Some(keys) => parse_keys(mechanism, keys, text)?,
@@ -389,7 +389,7 @@ fn parse_keys(
         .ok_or_else(|| SpecError::syntax(text, "a setting is written key=value"))?;
     let mut given: Vec<GivenKey> = Vec::new();
     for (name, text) in pairs {
-        let (key, value) = check_key(mechanism, name, &text)?;
+        let (key, value) = find_and_check_key(mechanism, name, &text)?;
         let name = key.info().name;
         if given.iter().any(|(known, _)| known.info().name == name) {
             return Err(SpecError::DuplicateKey {
@@ -411,7 +411,7 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
             keys.push((key.trim(), value.trim().to_owned()));
         } else {
             let (key, value) = keys.last_mut()?;
-            mechanism.key(key).filter(|key| key.is_list())?;
+            mechanism.key(key).filter(|key| key.accepts_list())?;
             value.push(',');
             value.push_str(part.trim());
         }
@@ -445,7 +445,7 @@ fn find_mechanism_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError
             || ".".to_owned(),
             |name| format!("; did you mean `{name}`?"),
         ),
-        known: names(None),
+        known: list_names(None),
     })
 }
 

@@ -65,7 +65,7 @@ impl PolicySet {
             Some(profile) => profile.map(Self::from),
             None => name.parse::<PolicySpec>().map(Self::from),
         });
-        Self::join(parts.collect::<Result<Vec<Self>, SpecError>>()?)
+        Self::join_sets(parts.collect::<Result<Vec<Self>, SpecError>>()?)
     }
 
     /// Joins the policies of several sets in one set.
@@ -99,7 +99,7 @@ impl PolicySet {
                     kind: policy.kind().name(),
                 });
             }
-            if let Some(key) = overlap(other, &policy).or_else(|| overlap(&policy, other)) {
+            if let Some(key) = overlapping_key(other, &policy).or_else(|| overlapping_key(&policy, other)) {
                 return Err(SpecError::SetTwice {
                     first: other.to_string(),
                     second: policy.to_string(),
@@ -140,7 +140,7 @@ impl PolicySet {
     pub fn decides_same_as(&self, policy: &PolicySpec) -> bool {
         self.policies
             .iter()
-            .any(|own| own.kind() == policy.kind() || overlap(own, policy).is_some())
+            .any(|own| own.kind() == policy.kind() || overlapping_key(own, policy).is_some())
     }
 
     /// Finds the set's policy of a kind; `None` if the set leaves that decision to the machine.
@@ -169,7 +169,7 @@ impl PolicySet {
     pub fn completed_from(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.profile = self.profile.or(other.profile);
-        for policy in other.policies.iter().filter(|policy| !self.says(policy)) {
+        for policy in other.policies.iter().filter(|policy| !self.decides_same_as(policy)) {
             let left_out = self.keys_set_elsewhere(policy);
             all.policies.push(policy.without(&left_out));
         }
@@ -179,7 +179,7 @@ impl PolicySet {
     /// Keys of a policy whose settings another mechanism in this set changes.
     pub(crate) fn keys_set_elsewhere(&self, policy: &PolicySpec) -> Vec<&'static str> {
         let overlaps = policy.mechanism().overlaps.iter();
-        let elsewhere = overlaps.filter(|(_, kind)| self.get(*kind).is_some());
+        let elsewhere = overlaps.filter(|(_, kind)| self.policy_of_kind(*kind).is_some());
         elsewhere.map(|(key, _)| *key).collect()
     }
 
@@ -197,7 +197,7 @@ impl PolicySet {
     #[must_use]
     pub fn with_fixed_versions(mut self) -> Self {
         for policy in &mut self.policies {
-            *policy = policy.with_version();
+            *policy = policy.with_fixed_version();
         }
         self
     }
@@ -205,7 +205,7 @@ impl PolicySet {
     /// Text of the set as the user wrote it: bare names stay without version.
     pub fn text_as_written(&self) -> String {
         let profile = self.profile.map(ToString::to_string);
-        let policies = self.policies.iter().map(PolicySpec::as_written);
+        let policies = self.policies.iter().map(PolicySpec::text_as_written);
         let parts: Vec<String> = profile.into_iter().chain(policies).collect();
         if parts.is_empty() {
             UNCHANGED.to_owned()
@@ -226,7 +226,7 @@ impl PolicySet {
         for policy in &mut self.policies {
             if let Some(program) = policy.program() {
                 let made = make(program)?;
-                *policy = policy.with_program(made);
+                *policy = policy.with_own_governor(made);
             }
         }
         Ok(self)
@@ -246,7 +246,7 @@ impl PolicySet {
 
     /// The idle governor.
     pub fn idle(&self) -> Option<IdlePolicy> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Idle(policy) => Some(policy.clone()),
             _ => None,
         })
@@ -254,7 +254,7 @@ impl PolicySet {
 
     /// Limit that the set puts on idle states; `None`: unchanged.
     pub fn idle_states(&self) -> Option<&IdleStatesLimit> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::IdleStates(limit) => Some(limit),
             _ => None,
         })
@@ -262,7 +262,7 @@ impl PolicySet {
 
     /// The latency request.
     pub fn cpu_latency(&self) -> Option<&CpuLatency> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::CpuLatency(latency) => Some(latency),
             _ => None,
         })
@@ -270,7 +270,7 @@ impl PolicySet {
 
     /// Settings of the polling limit in the set; `None`: unchanged.
     pub fn poll(&self) -> Option<PollPolicy> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Poll(policy) => Some(*policy),
             _ => None,
         })
@@ -278,7 +278,7 @@ impl PolicySet {
 
     /// Settings of the leases after I/O in the set; `None`: no leases.
     pub fn psd(&self) -> Option<&PsdSettings> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Psd(settings) => Some(settings),
             _ => None,
         })
@@ -286,7 +286,7 @@ impl PolicySet {
 
     /// The frequency policy.
     pub fn frequency(&self) -> Option<FreqPolicy> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Frequency(policy) => Some(*policy),
             _ => None,
         })
@@ -294,7 +294,7 @@ impl PolicySet {
 
     /// Energy-performance preference by the set's `epp[value=...]`; `None`: unchanged.
     pub fn epp(&self) -> Option<Epp> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Epp(epp) => Some(*epp),
             _ => None,
         })
@@ -302,7 +302,7 @@ impl PolicySet {
 
     /// Whether the set's `hwp-boost[value=...]` switches HWP dynamic boost on; `None`: unchanged.
     pub fn hwp_boost(&self) -> Option<bool> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::HwpBoost(on) => Some(*on),
             _ => None,
         })
@@ -311,7 +311,7 @@ impl PolicySet {
     /// Whether the set's `c1-demotion[value=...]` lets the firmware demote deep idle states;
     /// `None`: unchanged.
     pub fn c1_demotion(&self) -> Option<bool> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::C1Demotion(on) => Some(*on),
             _ => None,
         })
@@ -319,7 +319,7 @@ impl PolicySet {
 
     /// Settings for a drive's autonomous sleep in the set; `None`: unchanged.
     pub fn apst(&self) -> Option<ApstSettings> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::Apst(settings) => Some(*settings),
             _ => None,
         })
@@ -327,7 +327,7 @@ impl PolicySet {
 
     /// Latency tolerance of drives in the set; `None`: unchanged.
     pub fn drive_latency(&self) -> Option<DriveLatency> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::DriveLatency(tolerance) => Some(*tolerance),
             _ => None,
         })
@@ -335,7 +335,7 @@ impl PolicySet {
 
     /// Whether, by the set, waiting with `io_uring` counts as waiting for I/O; `None`: unchanged.
     pub fn io_uring_iowait(&self) -> Option<bool> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::IoUring(counts) => Some(*counts),
             _ => None,
         })
@@ -343,7 +343,7 @@ impl PolicySet {
 
     /// Changes of the kernel's configuration in the set; `None`: unchanged.
     pub fn kernel_config(&self) -> Option<KernelConfig> {
-        self.find(|policy| match policy {
+        self.find_policy(|policy| match policy {
             Policy::KernelConfig(config) => Some(*config),
             _ => None,
         })
@@ -408,7 +408,7 @@ impl FromStr for PolicySet {
         if matches!(text.trim(), "" | UNCHANGED) {
             return Ok(Self::default());
         }
-        Self::named(split_outside(text, '+')?)
+        Self::from_names(split_outside_brackets(text, '+')?)
     }
 }
 
@@ -445,7 +445,7 @@ fn split_outside_brackets(text: &str, separator: char) -> Result<Vec<&str>, Spec
             '[' => inside = true,
             ']' if !inside => return Err(SpecError::syntax(text, "there is a `]` without a `[`")),
             ']' => inside = false,
-            c if c == separator && !inside && !in_path(text, start, at) => {
+            c if c == separator && !inside && !is_in_governor_path(text, start, at) => {
                 names.push(text[start..at].trim());
                 start = at + 1;
             }

@@ -2,7 +2,7 @@
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
-use wakepath_policies::freq::epp::{Epp, busy_under_performance};
+use wakepath_policies::freq::epp::{Epp, explain_refusal_under_performance};
 use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::mechanism::Policy;
 use wakepath_system::setting;
@@ -85,7 +85,7 @@ impl SettingsBuilder<'_> {
             _ => return self.want_everywhere("epp", value),
         };
         if !comes_with_performance && self.has_governor_performance()? {
-            return Err(self.error(busy_under_performance(instead)));
+            return Err(self.error(explain_refusal_under_performance(instead)));
         }
         self.want_everywhere("epp", value)
     }

@@ -211,7 +211,7 @@ impl<O: Observer> Engine<'_, O> {
     /// complete now.
     #[inline(always)]
     pub(crate) fn complete(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
-        self.grant_lease(cpu, Grant::on_completion);
+        self.grant_lease(cpu, Grant::grants_on_completion);
         let request = self.delivered(cpu, id)?;
         if self.requests[request].kind == RequestKind::WriteBack {
             return Some(request);

@@ -1,7 +1,7 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
 use wakepath_hardware::c1_demotion::DemotionRule;
-use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 
 use crate::core::basics::{CpuId, NEVER};
@@ -242,7 +242,7 @@ impl Cpu<'_> {
     /// The CPU polls in its idle state. Returns the time limit in ns.
     #[inline(always)]
     fn begin_polling(&mut self, now: u64) -> u64 {
-        let limit = poll_limit(&self.idle.governor, self.idle.table.poll_limit).0;
+        let limit = own_poll_limit_or(&self.idle.governor, self.idle.table.poll_limit).0;
         self.idle.polling_until = Some(now + limit);
         limit
     }

@@ -1,6 +1,6 @@
 //! fio's estimate of the shortest sleep.
 
-use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
+use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 use wakepath_units::TickRate;
 
@@ -42,7 +42,7 @@ pub(crate) fn shortest_sleep(
             let choice = call.choose(&call.query(), &table.declared, governor, None);
             let state = &table.states[choice.state];
             let end = if state.polling {
-                timer.min(now + poll_limit(governor, table.poll_limit).0.max(1))
+                timer.min(now + own_poll_limit_or(governor, table.poll_limit).0.max(1))
             } else {
                 timer + state.exit
             };

@@ -317,7 +317,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Hands the page cache's request to the drives.
     fn send_pages(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
-        self.grant_lease(cpu, Grant::on_issue);
+        self.grant_lease(cpu, Grant::grants_on_issue);
         let now = self.context.now();
         let id = self.requests.add();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {

@@ -129,7 +129,7 @@ impl RunQueue {
     /// Accounts an interrupt served since `begun` at this capacity, with nothing done before.
     #[inline(always)]
     pub(crate) fn account_interrupt(&mut self, begun: u64, now: u64, capacity: u32) {
-        if self.utilisation.known_ns() < begun {
+        if self.utilisation.last_update_ns() < begun {
             self.account(begun, 0);
         }
         self.account(now, capacity);

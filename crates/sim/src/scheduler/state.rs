@@ -178,7 +178,7 @@ impl Entity {
 
     /// Brings the utilisation up to `now`. Run time since the last call counts as spread evenly.
     pub(crate) fn settle(&mut self, now: u64) {
-        let elapsed = now - self.load.known_ns().min(now);
+        let elapsed = now - self.load.last_update_ns().min(now);
         if elapsed >= 1024 {
             let mean = std::mem::take(&mut self.ran) / elapsed;
             self.load.advance(now, mean.min(1024) as u32);

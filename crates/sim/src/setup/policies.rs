@@ -11,7 +11,7 @@ use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
-use wakepath_policies::freq::epp::{Epp, busy_under_performance};
+use wakepath_policies::freq::epp::{Epp, explain_refusal_under_performance};
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::IdleStatesLimit;
 use wakepath_policies::latency::{CpuLatency, DriveLatency, LatencyScope};
@@ -57,7 +57,7 @@ pub(crate) struct Policies {
 /// The kernel of a recorded system ran what there is no policy of.
 pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
     let own = of_kernel(machine)?;
-    let all = expanded(machine, set)?.set.or(&own).sorted();
+    let all = expanded(machine, set)?.set.or(&own).sorted_by_kind();
     refuse_preference_under_performance(&all, &driver(machine, &own))?;
     Ok(match machine.kernel {
         Some(kernel) => all.on_kernel(kernel),
@@ -84,7 +84,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
     };
     Err(SimError::OnMachine {
         policy: spec.to_string(),
-        why: busy_under_performance(instead),
+        why: explain_refusal_under_performance(instead),
     })
 }
 

@@ -79,7 +79,7 @@ impl<O: Observer> Engine<'_, O> {
     ) -> TaskTurn {
         match self.tasks[task].step {
             Step::Submit => {
-                self.grant_lease(cpu, Grant::on_issue);
+                self.grant_lease(cpu, Grant::grants_on_issue);
                 self.submit_request(cpu, task, Direction::Write, writes);
                 if let Some(work) = self.deactivate(task) {
                     self.execute(cpu, Mode::Task, work);

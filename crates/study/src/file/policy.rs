@@ -103,7 +103,7 @@ impl NamedSet<'_> {
     pub fn beside(set: &PolicySet) -> Self {
         Self {
             is_set: true,
-            ..Self::outside(name_of(&[&set.as_written()]), set.clone())
+            ..Self::outside(name_of(&[&set.text_as_written()]), set.clone())
         }
     }
 }

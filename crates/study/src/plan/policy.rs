@@ -87,9 +87,9 @@ impl PlannedPolicy {
         if !self.set.is_empty() {
             let mut on_each = self.on_each(machines);
             let policy = match (target, on_each.next()) {
-                (RunOrigin::Live, _) => self.set.as_written(),
+                (RunOrigin::Live, _) => self.set.text_as_written(),
                 (_, Some(first)) if on_each.all(|other| other == first) => first.to_string(),
-                (_, Some(_)) => self.set.as_written(),
+                (_, Some(_)) => self.set.text_as_written(),
                 (_, None) => self.set.to_string(),
             };
             settings.insert("policy".to_owned(), policy);

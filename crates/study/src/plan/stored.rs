@@ -97,7 +97,7 @@ fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     let there = source.file.also.as_ref();
     let named = there.into_iter().flat_map(Spanned::get_ref);
     let mut names: Vec<String> = named.map(|name| name.get_ref().clone()).collect();
-    names.extend(sets.iter().map(PolicySet::as_written));
+    names.extend(sets.iter().map(PolicySet::text_as_written));
     let quoted: Vec<String> = names.into_iter().map(toml_string).collect();
     let list = format!("[{}]", quoted.join(", "));
     if let Some(place) = there.map(Spanned::span) {

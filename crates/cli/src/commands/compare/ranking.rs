@@ -2,8 +2,8 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList, choose,
-    scopes,
+    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList, choose_policy,
+    say_per_machine,
 };
 use wakepath_compare::{Better, Goal, Metric};
 
@@ -19,7 +19,7 @@ struct Equal<'a>(Vec<Vec<&'a str>>);
 
 impl<'a> Equal<'a> {
     fn new(comparison: &'a Comparison) -> Self {
-        Self(comparison.equal_policies())
+        Self(comparison.groups_of_equal_policies())
     }
 
     /// Whether an earlier policy represents this one.
@@ -243,7 +243,7 @@ fn write_front(
         .enumerate()
         .map(|(i, metric)| {
             let values = points.iter().map(|p| p.values[i]);
-            let unit = comparison.digits_of(Unit::for_values(&metric.unit, values));
+            let unit = comparison.reduce_digits_if_assumed(Unit::for_values(&metric.unit, values));
             (unit.title(&metric.title), unit)
         })
         .unzip();
@@ -284,7 +284,7 @@ pub(super) fn print_scopes(
             )?;
             continue;
         }
-        let ranked = scopes(comparison, |among| {
+        let ranked = say_per_machine(comparison, |among| {
             let objective = Objective {
                 metric: metric.name.to_string(),
                 goal: match metric.better {
@@ -294,7 +294,7 @@ pub(super) fn print_scopes(
                 keep: Vec::new(),
                 among,
             };
-            choose(comparison, &objective)
+            choose_policy(comparison, &objective)
         });
         let Ok(ranked) = ranked else {
             writeln!(

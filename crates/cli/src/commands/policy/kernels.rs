@@ -49,7 +49,7 @@ impl Generation {
     pub(super) fn new(governor: &'static str, generation: &idle::generations::Generation) -> Self {
         Self {
             governor,
-            from: generation.begins(),
+            from: generation.first_releases(),
             compared: generation.compared,
             change: generation.change,
         }

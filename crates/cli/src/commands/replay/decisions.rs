@@ -117,7 +117,7 @@ fn answer(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
     let mut governor = Governor::new_or_only_state(&policy, &log.states.declared, log.tick);
     let mut answers = Vec::new();
     let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
-    governor.run_log(calls, |decision| answers.push(decision));
+    governor.replay_log(calls, |decision| answers.push(decision));
     if let Some(why) = governor.failure() {
         bail!("the governor {why}");
     }

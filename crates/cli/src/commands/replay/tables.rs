@@ -196,7 +196,7 @@ fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
             let generation = policy.generation();
             Some(vec![
                 name.clone(),
-                generation.map_or_else(none, Generation::begins),
+                generation.map_or_else(none, Generation::first_releases),
                 generation.map_or_else(none, |generation| {
                     generation.compared.unwrap_or("not compared").to_owned()
                 }),
@@ -400,7 +400,7 @@ impl Numbers {
         value.map_or_else(none, |joules| {
             let decimals = match joules {
                 0.0 => 0,
-                _ => figure::decimals(joules, Some(f64::MIN_POSITIVE)).min(6),
+                _ => figure::decimals_by_doubt(joules, Some(f64::MIN_POSITIVE)).min(6),
             };
             self.text(joules, decimals)
         })

@@ -1,6 +1,6 @@
 //! Power by component in the first run.
 
-use wakepath_compare::figure::{Unit, fixed};
+use wakepath_compare::figure::{Unit, format_fixed};
 use wakepath_hardware::Machine;
 use wakepath_sim::Energy;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
@@ -31,7 +31,7 @@ pub(super) fn write_power(
     let rows = all.iter().map(|(result, parts)| {
         let [cpus, clusters, uncore, package, drives, rest] = parts
             .milliwatts
-            .map(|mw| mw.map_or_else(String::new, |mw| fixed(mw * unit.factor, decimals)));
+            .map(|mw| mw.map_or_else(String::new, |mw| format_fixed(mw * unit.factor, decimals)));
         let clock = parts
             .uncore_mhz
             .map_or_else(String::new, |mhz| format!("{mhz:.0}"));

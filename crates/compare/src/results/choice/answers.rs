@@ -4,12 +4,12 @@ use serde::Serialize;
 use wakepath_results::{Document, Goal, Question};
 
 use super::candidate::Choice;
-use super::choose::{Objective, choose};
-use super::front::front;
+use super::choose::{Objective, choose_policy};
+use super::front::find_pareto_front;
 use super::subset::Subset;
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
-use crate::results::source::{Load, Source, policy_name};
+use crate::results::source::{Load, Source, name_beside_sources};
 
 /// Most policies of a Pareto front that a sentence lists.
 const MAX_LISTED: usize = 10;
@@ -33,7 +33,7 @@ pub struct Answer {
 pub fn answer_all_questions(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     let answers = sources.iter().enumerate().flat_map(|(index, source)| {
         let questions = source.document.questions.iter();
-        questions.flat_map(move |question| answer(sources, index, question, comparison))
+        questions.flat_map(move |question| answer_question(sources, index, question, comparison))
     });
     answers.collect()
 }
@@ -53,7 +53,7 @@ pub fn answer_question(
     let policies = document.policies.iter().map(|p| &p.name);
     let policies: Vec<String> = policies
         .filter(|name| question.has_policy(name))
-        .map(|name| policy_name(sources, source, name))
+        .map(|name| name_beside_sources(sources, source, name))
         .collect();
     let mut machines: Vec<&str> = document
         .loads()
@@ -75,10 +75,10 @@ pub fn answer_question(
     let answers = scopes.into_iter().map(|machine| {
         let subset = Subset {
             policies: policies.clone(),
-            loads: asked_loads(document, question, machine),
+            loads: loads_of_question(document, question, machine),
         };
         let suffix = machine.map_or_else(String::new, |name| format!(" ({name})"));
-        answer_among(comparison, question, goal, subset, &suffix)
+        answer_for_subset(comparison, question, goal, subset, &suffix)
     });
     answers.collect()
 }
@@ -114,7 +114,7 @@ fn answer_for_subset(
         front: Vec::new(),
         sentences: Vec::new(),
     };
-    match choose(comparison, &objective) {
+    match choose_policy(comparison, &objective) {
         Ok(choice) => {
             answer.front =
                 front_policies(comparison, question, &objective.among).unwrap_or_default();
@@ -142,7 +142,7 @@ fn front_policies(
     if metrics.len() < 2 {
         return Ok(Vec::new());
     }
-    let points = front(comparison, &metrics, among)?.into_iter();
+    let points = find_pareto_front(comparison, &metrics, among)?.into_iter();
     let on_front = points.filter(|point| point.on_front);
     Ok(on_front.map(|point| point.policy).collect())
 }

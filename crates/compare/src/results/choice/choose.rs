@@ -3,7 +3,7 @@
 use wakepath_results::{Condition, Goal, Metric};
 
 use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
-use super::subset::{PolicyRows, Subset, find_metric, mean_over_workloads};
+use super::subset::{PolicyRows, Subset, metric_by_name, mean_over_workloads};
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 
@@ -30,7 +30,7 @@ pub fn choose_policy(comparison: &Comparison, objective: &Objective) -> Result<C
     names.extend(objective.keep.iter().map(|c| c.metric.as_str()));
     let metrics: Vec<Metric> = names
         .iter()
-        .map(|name| find_metric(comparison, name).cloned())
+        .map(|name| metric_by_name(comparison, name).cloned())
         .collect::<Result<_, _>>()?;
     let policies = objective.among.policy_rows(comparison, &names)?;
     let mut candidates: Vec<Candidate> = policies

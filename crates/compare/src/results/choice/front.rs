@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_results::Better;
 
-use super::subset::{Subset, find_metric, mean_over_workloads};
+use super::subset::{Subset, metric_by_name, mean_over_workloads};
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 
@@ -34,7 +34,7 @@ pub fn find_pareto_front(
 ) -> Result<Vec<Point>, CompareError> {
     let better: Vec<Better> = metrics
         .iter()
-        .map(|name| Ok(find_metric(comparison, name)?.better))
+        .map(|name| Ok(metric_by_name(comparison, name)?.better))
         .collect::<Result<_, CompareError>>()?;
     let names: Vec<&str> = metrics.iter().map(String::as_str).collect();
     let mut points: Vec<Point> = among
@@ -52,7 +52,7 @@ pub fn find_pareto_front(
         })
         .collect();
     let values: Vec<&[f64]> = points.iter().map(|p| p.values.as_slice()).collect();
-    let on = front_of(&values, &better);
+    let on = are_on_pareto_front(&values, &better);
     for (point, on) in points.iter_mut().zip(on) {
         point.on_front = on;
     }
@@ -68,7 +68,7 @@ pub fn are_on_pareto_front(points: &[impl AsRef<[f64]>], better: &[Better]) -> V
         .iter()
         .map(|own| {
             let mut others = points.iter();
-            is_finite(own) && !others.any(|other| is_finite(other) && dominates(other, own, better))
+            has_finite_values(own) && !others.any(|other| has_finite_values(other) && dominates(other, own, better))
         })
         .collect()
 }
@@ -106,10 +106,10 @@ mod tests {
         let points = points.map(|(a, b)| vec![a, b]);
         let lower = [Better::Lower, Better::Lower];
         let on = [true, true, false, true, false, false, false];
-        assert_eq!(front_of(&points, &lower), on);
+        assert_eq!(are_on_pareto_front(&points, &lower), on);
         let mixed = [Better::Lower, Better::Higher];
         let on = [true, false, false, false, false, false, false];
-        assert_eq!(front_of(&points, &mixed), on);
+        assert_eq!(are_on_pareto_front(&points, &mixed), on);
     }
 
     proptest! {
@@ -117,7 +117,7 @@ mod tests {
         fn the_front_is_never_empty_and_its_points_do_not_beat_each_other(
             points in prop::collection::vec(prop::collection::vec(0.0_f64..9.0, 2), 1..30),
         ) {
-            let front = front_of(&points, &[Better::Lower, Better::Lower]);
+            let front = are_on_pareto_front(&points, &[Better::Lower, Better::Lower]);
             let mut on: Vec<_> = points.iter().zip(&front).filter(|(_, f)| **f).map(|(p, _)| p).collect();
             prop_assert!(!on.is_empty());
             on.sort_by(|a, b| a[0].total_cmp(&b[0]));

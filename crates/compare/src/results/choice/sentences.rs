@@ -3,7 +3,7 @@
 use wakepath_results::{Goal, Metric};
 
 use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
-use crate::figure::{Unit, doubt, percent as percent_text};
+use crate::figure::{Unit, doubt_about_mean, percent as percent_text};
 
 /// Most workloads that a sentence lists; for more, the sentence gives the mean and both ends.
 const MAX_WORKLOADS: usize = 4;
@@ -13,12 +13,12 @@ impl Choice {
     pub(super) fn update_sentences(&mut self) {
         let mut sentences = Vec::new();
         if let Some(first) = self.candidates.first() {
-            sentences.push(self.answer(first));
+            sentences.push(self.describe_answer(first));
             let next = self.runner_up(first);
-            sentences.extend(next.map(|next| self.next(first, next)));
+            sentences.extend(next.map(|next| self.describe_runner_up(first, next)));
             if first.holds == Compliance::Surely {
                 for holds in [Compliance::CannotTell, Compliance::Fails] {
-                    sentences.extend(self.better_but(first, holds));
+                    sentences.extend(self.describe_better_but_failing(first, holds));
                 }
             }
             sentences.push(format!(
@@ -36,7 +36,7 @@ impl Choice {
         let next = first.and_then(|first| self.runner_up(first));
         let sure = first.filter(|first| first.holds == Compliance::Surely);
         let better = [Compliance::CannotTell, Compliance::Fails]
-            .map(|holds| sure.and_then(|first| self.nearest_better(first, holds)));
+            .map(|holds| sure.and_then(|first| self.next_better_candidate(first, holds)));
         let candidates = [first, next].into_iter().chain(better).flatten();
         candidates.map(|candidate| candidate.policy.as_str())
     }
@@ -65,7 +65,7 @@ impl Choice {
     fn format_figure(&self, figure: &MetricFigure) -> String {
         let metric = self.find_metric(&figure.metric);
         metric.map_or_else(String::new, |metric| {
-            let unit = self.digits_of(Unit::for_value(&metric.unit, figure.mean));
+            let unit = self.reduce_digits_if_assumed(Unit::for_value(&metric.unit, figure.mean));
             format_figure(&unit, figure)
         })
     }
@@ -73,7 +73,7 @@ impl Choice {
     /// Unit for the goal's metric, common to all candidates.
     pub fn unit_for_goal(&self) -> Unit {
         let values = self.candidates.iter().map(|c| c.value);
-        self.digits_of(Unit::for_values(&self.metric.unit, values))
+        self.reduce_digits_if_assumed(Unit::for_values(&self.metric.unit, values))
     }
 
     fn reduce_digits_if_assumed(&self, unit: Unit) -> Unit {
@@ -89,19 +89,19 @@ impl Choice {
         let title = &self.metric.title;
         let figures = candidate.figures.iter();
         if figures.len() <= MAX_WORKLOADS {
-            let each: Vec<String> = figures.map(|figure| self.on_load(figure)).collect();
+            let each: Vec<String> = figures.map(|figure| self.format_figure_on_load(figure)).collect();
             return format!("{title} {}", each.join(", "));
         }
         let ends = [
             figures.clone().min_by(|a, b| a.mean.total_cmp(&b.mean)),
             figures.max_by(|a, b| a.mean.total_cmp(&b.mean)),
         ];
-        let [low, high] = ends.map(|end| end.map_or_else(String::new, |end| self.on_load(end)));
-        let unit = self.digits_of(Unit::for_value(&self.metric.unit, candidate.value));
+        let [low, high] = ends.map(|end| end.map_or_else(String::new, |end| self.format_figure_on_load(end)));
+        let unit = self.reduce_digits_if_assumed(Unit::for_value(&self.metric.unit, candidate.value));
         format!(
             "{title} {}{} (geometric mean over {} workloads), from {low} to {high}",
             unit.figure(candidate.value, candidate.doubt),
-            with_space(&unit.name),
+            unit_suffix(&unit.name),
             candidate.figures.len()
         )
     }
@@ -116,7 +116,7 @@ impl Choice {
     fn describe_worst_figure(&self, candidate: &Candidate) -> Option<String> {
         let figure = candidate.worst.as_ref()?;
         let title = &self.find_metric(&figure.metric)?.title;
-        Some(format!("{title} {}", self.on_load(figure)))
+        Some(format!("{title} {}", self.format_figure_on_load(figure)))
     }
 
     fn describe_conditions(&self) -> String {
@@ -125,14 +125,14 @@ impl Choice {
     }
 
     fn describe_answer(&self, first: &Candidate) -> String {
-        let (policy, goal, keep) = (&first.policy, self.goal(first), self.keep());
-        match (first.holds, self.worst(first)) {
+        let (policy, goal, keep) = (&first.policy, self.describe_goal_value(first), self.describe_conditions());
+        match (first.holds, self.describe_worst_figure(first)) {
             (_, None) => format!("{policy}: {goal}."),
             (Compliance::Surely, Some(worst)) => {
                 format!("{policy}: {goal}; surely keeps {keep}, at worst {worst}.")
             }
             (_, Some(worst)) => {
-                let misses = missed_conditions(first);
+                let misses = describe_worst_condition(first);
                 format!(
                     "Nothing surely keeps {keep}. Nearest: {policy}, {misses}: {worst}; {goal}."
                 )
@@ -159,8 +159,8 @@ impl Choice {
         format!(
             "Next: {}, {}: {}{apart}.",
             next.policy,
-            self.change(first, next),
-            self.goal(next)
+            self.describe_change(first, next),
+            self.describe_goal_value(next)
         )
     }
 
@@ -174,10 +174,10 @@ impl Choice {
     }
 
     fn describe_better_but_failing(&self, first: &Candidate, holds: Compliance) -> Option<String> {
-        let near = self.nearest_better(first, holds)?;
-        let worst = self.worst(near)?;
-        let says = missed_conditions(near);
-        let change = self.change(first, near);
+        let near = self.next_better_candidate(first, holds)?;
+        let worst = self.describe_worst_figure(near)?;
+        let says = describe_worst_condition(near);
+        let change = self.describe_change(first, near);
         Some(format!(
             "Better, but {says}: {}, {change}, {worst}.",
             near.policy
@@ -193,7 +193,7 @@ fn intervals_overlap(a: [f64; 2], b: [f64; 2]) -> bool {
 fn describe_worst_condition(candidate: &Candidate) -> String {
     let worst = candidate.condition.as_ref();
     let condition = worst.map_or_else(String::new, ToString::to_string);
-    let by = percent_of_limit(candidate.miss_percent);
+    let by = format_percent_of_limit(candidate.miss_percent);
     match candidate.holds {
         Compliance::Fails => format!("misses {condition} by {by}"),
         _ if candidate.miss_percent > 0.0 => {
@@ -223,11 +223,11 @@ fn unit_suffix(unit: &str) -> String {
 
 /// Formats a figure with its interval and unit.
 fn format_figure(unit: &Unit, figure: &MetricFigure) -> String {
-    let mean = unit.figure(figure.mean, doubt(figure.interval, None));
+    let mean = unit.figure(figure.mean, doubt_about_mean(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {
         (Some(ends), _) => unit.interval(figure.mean, ends),
         (None, 1) => "1 run".to_owned(),
         (None, runs) => format!("{runs} runs"),
     };
-    format!("{mean}{} ({interval})", with_space(&unit.name))
+    format!("{mean}{} ({interval})", unit_suffix(&unit.name))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use wakepath_results::question::is_among;
 use wakepath_results::{Mean, Metric};
 
-use crate::figure::doubt;
-use crate::power_scope::has_scope;
+use crate::figure::doubt_about_mean;
+use crate::power_scope::is_scoped_power_metric;
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 use crate::results::source::Load;
@@ -59,9 +59,9 @@ impl Subset {
             .filter_map(|policy| find_rows(&index, metrics, loads, policy))
             .collect();
         if complete.is_empty() {
-            return Err(missing_figures(&index, metrics, loads, &policies));
+            return Err(missing_figures_error(&index, metrics, loads, &policies));
         }
-        match mixed_power(comparison, metrics, &complete, loads) {
+        match explain_mixed_power(comparison, metrics, &complete, loads) {
             Some(sentence) => Err(CompareError::MixedPower(sentence)),
             None => Ok(complete),
         }
@@ -117,14 +117,14 @@ fn explain_mixed_power(
     policies: &[PolicyRows<'_>],
     loads: &[Load],
 ) -> Option<String> {
-    if !metrics.iter().any(|metric| has_scope(metric)) {
+    if !metrics.iter().any(|metric| is_scoped_power_metric(metric)) {
         return None;
     }
     let pairs = policies.iter().flat_map(|candidate| {
         let machines = loads.iter().map(|load| load.machine.as_str());
         machines.map(|machine| (candidate.policy, machine))
     });
-    comparison.power_counts.mixed(pairs)
+    comparison.power_counts.describe_mixed_scopes(pairs)
 }
 
 /// Finds a metric of the comparison by name.
@@ -155,7 +155,7 @@ pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     };
     let value = mean.average(&means);
     let doubts = rows.iter().zip(&means).map(|(row, mean)| {
-        let doubt = doubt(row.interval, row.deviation)?;
+        let doubt = doubt_about_mean(row.interval, row.deviation)?;
         // The geometric mean is off by a share of itself, the arithmetic mean by an amount.
         Some(if positive {
             doubt / mean * value

@@ -3,7 +3,7 @@
 //! Sources: `drivers/cpuidle/governors/menu.c` of Linux 6.1.192, 6.12.117, 7.2.13 and 7.3.4, decisions of the releases
 //! named under `compared`, and for the others the changes as they were posted and merged.
 
-use super::super::generations::{Entry, entry};
+use super::super::generations::{Entry, generation_entry};
 
 /// Rules in which generations of the menu governor differ.
 #[derive(Clone, Copy, Debug)]
@@ -191,127 +191,127 @@ const LINUX_7_1: Rules = Rules {
 /// Generations of menu with their rules, oldest series first. [`super::AnyMenu`] has a variant for
 /// each, in this order.
 pub(super) const GENERATIONS: [Entry<Rules>; 21] = [
-    entry(
+    generation_entry(
         &[(6, 1, 0), (6, 2, 0)],
         LINUX_6_1,
         None,
         "I/O wait counts; the timer is always looked up",
     ),
-    entry(
+    generation_entry(
         &[(6, 1, 141)],
         LINUX_6_1_141,
         None,
         "scattered intervals predict the longest of them",
     ),
-    entry(
+    generation_entry(
         &[(6, 1, 157)],
         LINUX_6_1_157,
         None,
         "a refused state leaves an unknown interval",
     ),
-    entry(
+    generation_entry(
         &[(6, 1, 158)],
         LINUX_6_1_158,
         Some("6.1.192"),
         "scattered intervals predict nothing again",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 0), (6, 7, 0), (6, 12, 0)],
         LINUX_6_12,
         Some("6.12.8"),
         "no look at the timer if recent intervals promise a wake-up within 15 us",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 93), (6, 12, 31)],
         LINUX_6_12_31,
         Some("6.12.38"),
         "scattered intervals predict the longest of them",
     ),
-    entry(
+    generation_entry(
         &[(6, 12, 43)],
         LINUX_6_12_43,
         Some("6.12.43"),
         "a refused state leaves an unknown interval",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 103), (6, 12, 44)],
         LINUX_6_12_44,
         None,
         "I/O wait does not count; latency is checked before residency, and only the request limits it",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 115), (6, 12, 56)],
         LINUX_6_12_56,
         Some("6.12.57"),
         "scattered intervals predict nothing again",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 117), (6, 12, 58)],
         LINUX_6_12_58,
         None,
         "a state beats polling only if its exit latency is within the prediction",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 120), (6, 12, 64)],
         LINUX_6_12_64,
         Some("6.12.69"),
         "a state beats polling only if it pays off within 15 us",
     ),
-    entry(
+    generation_entry(
         &[(6, 6, 128), (6, 12, 75)],
         LINUX_6_12_75,
         Some("6.12.117"),
         "the timer is looked up whenever the tick is stopped",
     ),
-    entry(
+    generation_entry(
         &[(6, 13, 0)],
         LINUX_6_13,
         None,
         "as 6.12.0, but I/O wait does not count",
     ),
-    entry(
+    generation_entry(
         &[(6, 15, 0)],
         LINUX_6_15,
         None,
         "outliers at both ends are left out; scattered intervals predict the longest of them",
     ),
-    entry(
+    generation_entry(
         &[(6, 17, 0)],
         LINUX_6_17,
         None,
         "a refused state leaves an unknown interval; latency is checked before residency, and only the request limits it",
     ),
-    entry(
+    generation_entry(
         &[(6, 17, 6)],
         LINUX_6_17_6,
         None,
         "scattered intervals predict nothing again",
     ),
-    entry(
+    generation_entry(
         &[(6, 17, 8), (6, 18, 0)],
         LINUX_6_17_8,
         Some("6.17.8"),
         "a state beats polling only if its exit latency is within the prediction",
     ),
-    entry(
+    generation_entry(
         &[(6, 18, 3), (6, 19, 0)],
         LINUX_6_18_3,
         None,
         "a state beats polling only if it pays off within 15 us",
     ),
-    entry(
+    generation_entry(
         &[(6, 18, 14), (6, 19, 4)],
         LINUX_6_18_14,
         Some("6.18.15"),
         "the timer is looked up whenever the tick is stopped",
     ),
-    entry(
+    generation_entry(
         &[(7, 0, 0)],
         LINUX_7_0,
         None,
         "no shortcut of its own for one state",
     ),
-    entry(
+    generation_entry(
         &[(7, 1, 0)],
         LINUX_7_1,
         Some("7.1.13"),

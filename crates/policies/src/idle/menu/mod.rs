@@ -11,7 +11,7 @@ use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::{BeatsPolling, GENERATIONS, Latency, Lookup, Outliers, Rules};
 use self::pattern::RecentIntervals;
-use super::generations::{Entry, Generation, any_generation, index_of};
+use super::generations::{Entry, Generation, any_generation, index_of_generation};
 use super::interface::{
     IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS,
 };
@@ -52,7 +52,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
             next_timer: 0,
         };
         // Before the first decision the kernel's memory looks as if the driver had refused a state.
-        menu.forget_refused();
+        menu.forget_interval_of_refused_state();
         menu
     }
 
@@ -72,8 +72,8 @@ impl<const GENERATION: usize> Menu<GENERATION> {
         let typical = match rules.outliers {
             Outliers::Longest => self
                 .intervals
-                .typical_without_longest(rules.scattered, rules.zeros_repeat),
-            Outliers::Farthest => self.intervals.typical_without_farthest(rules.scattered),
+                .find_typical_without_longest(rules.scattered, rules.zeros_repeat),
+            Outliers::Farthest => self.intervals.find_typical_without_farthest(rules.scattered),
         };
         u64::from(typical.unwrap_or(u32::MAX)) * 1_000
     }
@@ -94,7 +94,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
     #[inline(always)]
     fn remember_time_to_timer(&mut self, next_timer: u64, nr_iowait: u32) {
         self.next_timer = next_timer;
-        self.bucket = magnitude(next_timer)
+        self.bucket = magnitude_index(next_timer)
             + if Self::RULES.latency == Latency::PredictionPerWaiter && nr_iowait > 0 {
                 6
             } else {
@@ -110,13 +110,13 @@ impl<const GENERATION: usize> Menu<GENERATION> {
         if !looked_up {
             // The idle time is too short for the timers to matter, so they are taken to be far away
             // and the tick to be half a period off.
-            self.expect_timer(i64::MAX as u64, query.nr_iowait);
+            self.remember_time_to_timer(i64::MAX as u64, query.nr_iowait);
             (self.tick / 2) as i64
         } else if query.sleep_length < 0 {
-            self.expect_timer(0, query.nr_iowait);
+            self.remember_time_to_timer(0, query.nr_iowait);
             0
         } else {
-            self.expect_timer(query.sleep_length as u64, query.nr_iowait);
+            self.remember_time_to_timer(query.sleep_length as u64, query.nr_iowait);
             query.delta_tick
         }
     }
@@ -131,7 +131,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
         }
         let per_waiter = rule == Latency::PredictionPerWaiter && query.nr_iowait > 0;
         let tolerated = if per_waiter {
-            predicted / io_wait_divisor(query.nr_iowait)
+            predicted / latency_divisor_for_waiting_tasks(query.nr_iowait)
         } else {
             predicted
         };
@@ -165,7 +165,7 @@ any_generation!(
 impl AnyMenu {
     /// The menu governor of a kernel release, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
-        Self::of_generation(index_of(generations(), kernel), states, tick)
+        Self::of_generation(index_of_generation(generations(), kernel), states, tick)
     }
 }
 
@@ -180,27 +180,27 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let rules = &Self::RULES;
         let always = rules.lookup == Lookup::Always;
-        let mut typical = if always { 0 } else { self.typical() };
+        let mut typical = if always { 0 } else { self.typical_interval_ns() };
         let looked_up = always
             || typical > RESIDENCY_THRESHOLD_NS as u64
             || rules.lookup == Lookup::UnlessSoonWithTick && query.tick_stopped;
-        let delta_tick = self.look_up_timer(query, looked_up);
+        let delta_tick = self.remember_timer_of_query(query, looked_up);
         let next_timer = self.next_timer;
         let table = &self.table;
         let no_choice = rules.one_state_shortcut && table.count() <= 1;
         if no_choice || only_state_0_will_do(table, next_timer, query.latency_request) {
             return IdleDecision {
                 state: 0,
-                stop_tick: !table.polls(0),
+                stop_tick: !table.is_polling(0),
             };
         }
 
         if always {
-            typical = self.typical();
+            typical = self.typical_interval_ns();
         }
         let mut predicted = typical;
         if looked_up {
-            predicted = predicted.min(self.corrected_timer());
+            predicted = predicted.min(self.corrected_time_to_timer());
         }
         // With the tick stopped no tick corrects a wrong guess: rely on the timer rather than on
         // experience, unless the timer itself comes soon.
@@ -212,7 +212,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         }
         let latency = Self::tolerated_latency(query, predicted);
 
-        let walked = walk(table, latency, predicted);
+        let walked = walk_down_states(table, latency, predicted);
         let candidate = Candidate {
             chosen: walked.chosen,
             next: walked
@@ -228,7 +228,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             predicted,
             delta_tick,
         };
-        settle(table, self.tick, query.tick_stopped, candidate, |next| {
+        settle_candidate(table, self.tick, query.tick_stopped, candidate, |next| {
             self.beats_polling(next, latency, predicted)
         })
     }
@@ -238,7 +238,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency == 0 {
-            self.forget_refused();
+            self.forget_interval_of_refused_state();
             return;
         }
         let table = &self.table;
@@ -246,7 +246,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             // A tick that menu itself left running kept the CPU from sleeping on: it might have
             // been a long sleep, though not a perfect one.
             LONG_ENOUGH_NS * 9 / 10
-        } else if outcome.poll_limit_hit && table.polls(entered) {
+        } else if outcome.poll_limit_hit && table.is_polling(entered) {
             // A CPU that reached the polling limit would have polled until the timer.
             self.next_timer
         } else {
@@ -315,13 +315,13 @@ struct Stop {
 /// and pay off within `predicted`, both in ns.
 #[inline(always)]
 fn walk_down_states(table: &StateTable, latency: i64, predicted: u64) -> Walk {
-    let too_slow = table.slower_than(latency);
+    let too_slow = table.enabled_slower_than(latency);
     // A prediction beyond the signed range is beyond every target residency.
-    let too_long = table.longer_than(i64::try_from(predicted).unwrap_or(i64::MAX));
+    let too_long = table.enabled_longer_than(i64::try_from(predicted).unwrap_or(i64::MAX));
     match too_slow.or(too_long).shallowest() {
         Some(state) => Walk {
             chosen: table
-                .enabled()
+                .enabled_states()
                 .shallower_than(state)
                 .deepest()
                 .unwrap_or(state),
@@ -332,7 +332,7 @@ fn walk_down_states(table: &StateTable, latency: i64, predicted: u64) -> Walk {
             }),
         },
         None => Walk {
-            chosen: table.enabled().deepest().unwrap_or(0),
+            chosen: table.enabled_states().deepest().unwrap_or(0),
             stopped_by: None,
         },
     }
@@ -379,7 +379,7 @@ fn settle_candidate(
     } = candidate;
     if let Some(next) = next {
         let next_residency = table.target_residency(next);
-        if table.polls(state) && beats_polling(next) {
+        if table.is_polling(state) && beats_polling(next) {
             predicted = next_residency as u64;
             state = next;
         } else if predicted >= tick {
@@ -397,9 +397,9 @@ fn settle_candidate(
             predicted = table.target_residency(state) as u64;
         }
     }
-    let keep_tick = !tick_stopped && (table.polls(state) || predicted < tick);
+    let keep_tick = !tick_stopped && (table.is_polling(state) || predicted < tick);
     if keep_tick && table.target_residency(state) > delta_tick {
-        state = table.shallower_for(state, delta_tick);
+        state = table.fall_back_state(state, delta_tick);
     }
     IdleDecision {
         state,

@@ -65,7 +65,7 @@ impl Totals {
 
     #[inline]
     fn mean_interval(self) -> u64 {
-        self.share_of(self.sum)
+        self.divide_by_count(self.sum)
     }
 
     /// `total` divided by the number of intervals. Division by a constant is quick.
@@ -92,9 +92,9 @@ impl Totals {
     /// compares the difference of two truncated numbers, one modulo 2^64.
     #[inline]
     fn mean_if_steady(self) -> Result<u64, u64> {
-        let mean = self.mean();
-        let variance = self.share_of(self.squares).wrapping_sub(mean * mean);
-        if self.steady(mean, variance) {
+        let mean = self.mean_interval();
+        let variance = self.divide_by_count(self.squares).wrapping_sub(mean * mean);
+        if self.is_steady(mean, variance) {
             Ok(mean)
         } else {
             Err(mean)
@@ -105,7 +105,7 @@ impl Totals {
     /// zeros do not count.
     #[inline]
     fn repeated_interval(self, zeros_repeat: bool) -> Option<u32> {
-        (self.sum > 0 || zeros_repeat).then(|| self.mean() as u32)
+        (self.sum > 0 || zeros_repeat).then(|| self.mean_interval() as u32)
     }
 
     /// These totals, if the intervals are about as long by the mean of squared deviations.
@@ -114,14 +114,14 @@ impl Totals {
         if self.count == 0 {
             return None;
         }
-        let mean = self.mean();
+        let mean = self.mean_interval();
         // The sum of squared deviations stays below 2^64 for eight values below 2^31, whatever was
         // lost on the way.
         let deviations = self
             .squares
             .wrapping_sub((2 * mean).wrapping_mul(self.sum))
             .wrapping_add((mean * mean).wrapping_mul(self.count));
-        self.steady(mean, self.share_of(deviations)).then_some(self)
+        self.is_steady(mean, self.divide_by_count(deviations)).then_some(self)
     }
 }
 
@@ -173,10 +173,10 @@ impl RecentIntervals {
             if all.sum == 0 {
                 return None;
             }
-            if let Ok(mean) = all.steady_mean() {
+            if let Ok(mean) = all.mean_if_steady() {
                 return Some(mean as u32);
             }
-            return self.typical_of_unsteady(scattered);
+            return self.find_typical_of_unsteady(scattered);
         }
         self.search_without_farthest(scattered).0
     }
@@ -189,8 +189,8 @@ impl RecentIntervals {
         let mut bounds = (0, UNKNOWN - 1);
         // At most two outliers are removed, one after the other.
         for left in [REMEMBERED as u64 - 1, ENOUGH] {
-            let outlier = self.farthest(mean, &mut bounds);
-            if self.times(outlier) > 1 {
+            let outlier = self.take_farthest_from_mean(mean, &mut bounds);
+            if self.count_equal(outlier) > 1 {
                 return self.search_without_farthest(scattered).0;
             }
             rest = rest.without(outlier, 1);
@@ -199,14 +199,14 @@ impl RecentIntervals {
                 return None;
             }
             rest.count = left;
-            mean = match rest.steady_mean() {
+            mean = match rest.mean_if_steady() {
                 Ok(mean) => return Some(mean as u32),
                 Err(mean) => mean,
             };
         }
         match scattered {
             Scattered::Nothing => None,
-            Scattered::Longest => Some(self.ends(bounds.0, bounds.1).1),
+            Scattered::Longest => Some(self.shortest_and_longest(bounds.0, bounds.1).1),
         }
     }
 
@@ -214,7 +214,7 @@ impl RecentIntervals {
     /// bounds shrink to exclude it.
     #[inline]
     fn take_farthest_from_mean(&self, mean: u64, bounds: &mut (u32, u32)) -> u32 {
-        let (least, greatest) = self.ends(bounds.0, bounds.1);
+        let (least, greatest) = self.shortest_and_longest(bounds.0, bounds.1);
         if mean - u64::from(least) > u64::from(greatest) - mean {
             bounds.0 = least + 1;
             least
@@ -236,17 +236,17 @@ impl RecentIntervals {
             if rest.sum == 0 {
                 return (None, rounds);
             }
-            let mean = match rest.steady_mean() {
+            let mean = match rest.mean_if_steady() {
                 Ok(mean) => return (Some(mean as u32), rounds),
                 Err(mean) => mean,
             };
             if rest.count <= ENOUGH {
                 let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-                let longest = enough.then(|| self.ends(bounds.0, bounds.1).1);
+                let longest = enough.then(|| self.shortest_and_longest(bounds.0, bounds.1).1);
                 return (longest, rounds);
             }
-            let outlier = self.farthest(mean, &mut bounds);
-            rest = rest.without(outlier, self.times(outlier));
+            let outlier = self.take_farthest_from_mean(mean, &mut bounds);
+            rest = rest.without(outlier, self.count_equal(outlier));
             rounds += 1;
         }
     }
@@ -286,7 +286,7 @@ impl RecentIntervals {
         if let Some(steady) = all.if_steady() {
             return steady.repeats(zeros_repeat);
         }
-        let [longest, second] = self.two_longest();
+        let [longest, second] = self.two_longest_intervals();
         if longest == second {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
@@ -294,13 +294,13 @@ impl RecentIntervals {
         if let Some(steady) = rest.if_steady() {
             return steady.repeats(zeros_repeat);
         }
-        if self.times(second) > 1 {
+        if self.count_equal(second) > 1 {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
         let rest = rest.without(second, 1);
         match rest.if_steady() {
             Some(steady) => steady.repeats(zeros_repeat),
-            None => self.longest_of(rest, second.saturating_sub(1), scattered),
+            None => self.longest_if_scattered(rest, second.saturating_sub(1), scattered),
         }
     }
 
@@ -322,11 +322,11 @@ impl RecentIntervals {
                 return (steady.repeats(zeros_repeat), rounds);
             }
             if rest.count <= ENOUGH {
-                return (self.longest_of(rest, ceiling, scattered), rounds);
+                return (self.longest_if_scattered(rest, ceiling, scattered), rounds);
             }
-            let (_, longest) = self.ends(0, ceiling);
+            let (_, longest) = self.shortest_and_longest(0, ceiling);
             ceiling = longest.saturating_sub(1);
-            rest = rest.without(longest, self.times(longest));
+            rest = rest.without(longest, self.count_equal(longest));
             rounds += 1;
         }
     }
@@ -345,7 +345,7 @@ impl RecentIntervals {
     #[inline]
     fn longest_if_scattered(&self, rest: Totals, ceiling: u32, scattered: Scattered) -> Option<u32> {
         let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-        enough.then(|| self.ends(0, ceiling).1)
+        enough.then(|| self.shortest_and_longest(0, ceiling).1)
     }
 
     /// Number of remembered intervals with this length.
@@ -401,11 +401,11 @@ mod tests {
     }
 
     fn old(intervals: &[u32], zeros_repeat: bool) -> Option<u32> {
-        after(intervals, OLD_LONGEST).typical_without_longest(Scattered::Nothing, zeros_repeat)
+        after(intervals, OLD_LONGEST).find_typical_without_longest(Scattered::Nothing, zeros_repeat)
     }
 
     fn new(intervals: &[u32], scattered: Scattered) -> Option<u32> {
-        after(intervals, u32::MAX - 1).typical_without_farthest(scattered)
+        after(intervals, u32::MAX - 1).find_typical_without_farthest(scattered)
     }
 
     #[test]
@@ -511,7 +511,7 @@ mod tests {
         assert_eq!(old(&scattered, true), None);
         let recent = after(&scattered, OLD_LONGEST);
         assert_eq!(
-            recent.typical_without_longest(Scattered::Longest, false),
+            recent.find_typical_without_longest(Scattered::Longest, false),
             Some(5_000)
         );
         assert_eq!(new(&scattered, Scattered::Nothing), None);
@@ -557,7 +557,7 @@ mod tests {
             let last = &intervals[intervals.len() - 8..];
             for zeros in [true, false] {
                 prop_assert_eq!(
-                    after(&intervals, OLD_LONGEST).typical_without_longest(scattered, zeros),
+                    after(&intervals, OLD_LONGEST).find_typical_without_longest(scattered, zeros),
                     by_definition(
                         known_intervals(last, OLD_LONGEST),
                         scattered,
@@ -568,7 +568,7 @@ mod tests {
                 );
             }
             prop_assert_eq!(
-                after(&intervals, u32::MAX - 1).typical_without_farthest(scattered),
+                after(&intervals, u32::MAX - 1).find_typical_without_farthest(scattered),
                 by_definition(
                     known_intervals(last, u32::MAX - 1),
                     scattered,

@@ -84,14 +84,14 @@ impl Bins {
     /// Decays all hits and intercepts by an eighth.
     #[inline]
     pub(super) fn decay_counters(&mut self) {
-        self.replace_each(|word| word - ((word >> 3) & EIGHTHS));
+        self.replace_counter_words(|word| word - ((word >> 3) & EIGHTHS));
     }
 
     /// Decays all hits and intercepts by an eighth, or to 0 where an eighth is 0. There must be no
     /// recent intercepts.
     #[inline]
     pub(super) fn decay_counters_to_zero(&mut self) {
-        self.replace_each(|word| {
+        self.replace_counter_words(|word| {
             let kept = (word + FROM_8) & TOP;
             // The mask keeps every bit of the counters that remain.
             let mask = kept | (kept - (kept >> 15));
@@ -102,9 +102,9 @@ impl Bins {
     #[inline]
     fn replace_counter_words(&mut self, by: impl Fn(Word) -> Word) {
         match self.used {
-            SHORT_TABLE => replace_words(&mut self.counters[..SHORT_TABLE], by),
-            MEDIUM_TABLE => replace_words(&mut self.counters[..MEDIUM_TABLE], by),
-            _ => replace_words(&mut self.counters, by),
+            SHORT_TABLE => replace_words_in(&mut self.counters[..SHORT_TABLE], by),
+            MEDIUM_TABLE => replace_words_in(&mut self.counters[..MEDIUM_TABLE], by),
+            _ => replace_words_in(&mut self.counters, by),
         }
     }
 
@@ -143,9 +143,9 @@ impl Bins {
     pub(super) fn update_sums(&mut self) {
         let (below, counters) = (&mut self.below, &self.counters);
         below[MAX_STATES] = match self.used {
-            SHORT_TABLE => sum_below(&mut below[..SHORT_TABLE], &counters[..SHORT_TABLE]),
-            MEDIUM_TABLE => sum_below(&mut below[..MEDIUM_TABLE], &counters[..MEDIUM_TABLE]),
-            _ => sum_below(&mut below[..MAX_STATES], counters),
+            SHORT_TABLE => write_running_sums(&mut below[..SHORT_TABLE], &counters[..SHORT_TABLE]),
+            MEDIUM_TABLE => write_running_sums(&mut below[..MEDIUM_TABLE], &counters[..MEDIUM_TABLE]),
+            _ => write_running_sums(&mut below[..MAX_STATES], counters),
         };
     }
 
@@ -244,7 +244,7 @@ mod tests {
                     bins.forget(bin, event);
                     plain[bin].recent -= u32::from(intercept);
                 }
-                bins.add_up();
+                bins.update_sums();
                 let mut sums = Sums::default();
                 for (state, counters) in plain[..states].iter().enumerate() {
                     prop_assert_eq!(bins.below(state), sums);
@@ -253,7 +253,7 @@ mod tests {
                     sums.recent += counters.recent;
                 }
                 prop_assert_eq!(bins.total(), sums.hits + sums.intercepts);
-                prop_assert_eq!(bins.all_intercepts(), sums.intercepts);
+                prop_assert_eq!(bins.summed_intercepts(), sums.intercepts);
             }
         }
 
@@ -264,18 +264,18 @@ mod tests {
             let mut bins = Bins::new(MAX_STATES);
             let mut plain = [[0_u32; 2]; MAX_STATES];
             for (bin, hit) in events {
-                bins.decay_to_zero();
+                bins.decay_counters_to_zero();
                 for counter in plain.as_flattened_mut() {
                     *counter = if *counter < 8 { 0 } else { *counter - *counter / 8 };
                 }
                 bins.add(bin, if hit { Event::HIT } else { Event::PLAIN_INTERCEPT });
                 plain[bin][usize::from(!hit)] += PULSE;
-                bins.add_up();
+                bins.update_sums();
                 let most = plain[..MAX_STATES - 1].iter().map(|counters| counters[1]).max();
                 let last = plain[..MAX_STATES - 1]
                     .iter()
                     .rposition(|counters| Some(counters[1]) == most);
-                prop_assert_eq!(Some(bins.most_intercepts(MAX_STATES - 1)), last);
+                prop_assert_eq!(Some(bins.bin_with_most_intercepts(MAX_STATES - 1)), last);
                 let mut sums = Sums::default();
                 for (state, [hits, intercepts]) in plain.iter().enumerate() {
                     prop_assert_eq!(bins.below(state), sums);

@@ -20,7 +20,7 @@ impl Expectation {
     pub(super) fn for_timer(table: &StateTable, sleep_length: i64, clock: u64) -> Self {
         Self {
             sleep_length,
-            bin: bin(table, sleep_length),
+            bin: bin_of_duration(table, sleep_length),
             clock,
         }
     }
@@ -51,7 +51,7 @@ impl Expectation {
         outcome: &IdleOutcome,
     ) -> u64 {
         let elapsed = outcome.clock.wrapping_sub(self.clock) as i64;
-        let until_timer = (outcome.poll_limit_hit & table.polls(entered))
+        let until_timer = (outcome.poll_limit_hit & table.is_polling(entered))
             | (outcome.got_tick & (self.sleep_length > tick))
             | (elapsed >= self.sleep_length);
         // On average, leaving a state takes perhaps half of its declared exit latency.
@@ -68,7 +68,7 @@ impl Expectation {
     #[inline]
     pub(super) fn bin_of_measured_sleep(self, table: &StateTable, measured: u64) -> usize {
         let measured = measured.min(i64::MAX as u64) as i64;
-        bin(table, measured.min(self.sleep_length))
+        bin_of_duration(table, measured.min(self.sleep_length))
     }
 }
 
@@ -76,7 +76,7 @@ impl Expectation {
 /// bin.
 #[inline]
 pub(super) fn bin_of_duration(table: &StateTable, duration: i64) -> usize {
-    table.paying_off_within(duration).deepest().unwrap_or(0)
+    table.states_paying_off_within(duration).deepest().unwrap_or(0)
 }
 
 /// State to take instead of `candidate` when most wake-ups come early.

@@ -4,7 +4,7 @@
 //! Sources: `drivers/cpuidle/governors/teo.c` of Linux 6.12.117, 7.2.13 and 7.3.4, decisions of the releases named under
 //! `compared`, and for the others the changes as they were posted and merged.
 
-use super::super::generations::{Entry, Generation, entry};
+use super::super::generations::{Entry, Generation, generation_entry};
 
 /// Rules in which generations of the teo governor differ.
 #[derive(Clone, Copy, Debug)]
@@ -188,45 +188,45 @@ pub(super) const LINUX_6_1: Generation = Generation {
 /// Generations of teo from Linux 6.11 on with their rules, oldest series first. [`super::AnyTeo`]
 /// has a variant for each, in this order.
 pub(super) const GENERATIONS: [Entry<Rules>; 8] = [
-    entry(
+    generation_entry(
         &[(6, 11, 0)],
         LINUX_6_12,
         Some("6.12.8"),
         "no list of recent intercepts; a bin for sleeps of a tick or more",
     ),
-    entry(
+    generation_entry(
         &[(6, 12, 64)],
         LINUX_6_12_64,
         Some("6.12.117"),
         "with the tick stopped, a near timer may lead to a state that pays off within a tick",
     ),
-    entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.11"),
-    entry(
+    generation_entry(&[(6, 13, 0)], LINUX_6_12, None, "as 6.11"),
+    generation_entry(
         &[(6, 14, 0)],
         LINUX_6_14,
         Some("6.17.8"),
         "wake-ups within 15 us are counted, and decide with the latency request whether the timer is looked up",
     ),
-    entry(
+    generation_entry(
         &[(6, 18, 3)],
         LINUX_6_18_3,
         Some("6.18.15"),
         "with the tick stopped, a near timer may lead to a state that pays off within a tick",
     ),
-    entry(
+    generation_entry(
         &[(6, 19, 0)],
         LINUX_6_19,
         Some("6.19.11"),
         "wake-ups by the tick are counted; intercepts within a tick keep the tick, not later ones. Counters decay to 0. \
          Another search for a shallower state",
     ),
-    entry(
+    generation_entry(
         &[(7, 0, 0)],
         LINUX_7_0,
         None,
         "a hit must come close to the timer; the bin with most intercepts bounds the search for a shallower state",
     ),
-    entry(
+    generation_entry(
         &[(7, 1, 0)],
         LINUX_7_1,
         Some("7.1.13"),

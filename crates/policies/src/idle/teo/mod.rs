@@ -20,7 +20,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::GENERATIONS;
-use super::generations::{Entry, Generation, any_generation, index_of};
+use super::generations::{Entry, Generation, any_generation, index_of_generation};
 
 any_generation!(
     $ teo AnyTeo for_each_teo Teo: G0
@@ -31,7 +31,7 @@ impl AnyTeo {
     /// The teo governor of a kernel from 6.11 on, for a CPU that has never been idle; `None` for an
     /// older kernel, which has [`Teo61`].
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
-        let later = index_of(generations(), kernel).checked_sub(1)?;
+        let later = index_of_generation(generations(), kernel).checked_sub(1)?;
         Some(Self::of_generation(later, states, tick))
     }
 }

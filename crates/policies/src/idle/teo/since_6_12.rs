@@ -6,7 +6,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
 use super::bins::{Bins, Event, PULSE};
-use super::expectation::{self, Expectation, early_wakeup_state};
+use super::expectation::{self, Expectation, state_for_early_wakeups};
 use super::generations::{
     CutShort, GENERATIONS, Hit, KeepsTick, Lookup, Rules, Search, TickWakeups, Total,
 };
@@ -83,19 +83,19 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     #[inline(always)]
     fn learn_from_outcome(&mut self, entered: usize, outcome: &IdleOutcome) {
         if Self::RULES.decays_to_zero {
-            self.bins.decay_to_zero();
+            self.bins.decay_counters_to_zero();
         } else {
             self.bins.decay();
         }
         match Self::RULES.hit {
-            Hit::OneMoreBin => self.learn_with_tick_bin(entered, outcome),
-            Hit::SameBin | Hit::NearTimer => self.learn_with_causes(entered, outcome),
+            Hit::OneMoreBin => self.learn_with_extra_tick_bin(entered, outcome),
+            Hit::SameBin | Hit::NearTimer => self.learn_by_wakeup_cause(entered, outcome),
         }
-        self.bins.add_up();
+        self.bins.update_sums();
         match Self::RULES.total {
             Total::Sum => self.total = self.bins.total() + self.tick_hits,
             Total::Counter => {
-                Self::decay(&mut self.total);
+                Self::decay_counter(&mut self.total);
                 self.total += PULSE;
             }
         }
@@ -107,12 +107,12 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let measured = self
             .expected
             .measured(&self.table, self.tick, entered, outcome);
-        Self::decay(&mut self.tick_hits);
+        Self::decay_counter(&mut self.tick_hits);
         let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
         if past_the_tick && measured >= self.tick as u64 {
             self.tick_hits += PULSE;
         } else {
-            let bin = self.expected.measured_bin(&self.table, measured);
+            let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
             let hit = bin == self.expected.bin && !past_the_tick;
             self.bins.add(
                 bin,
@@ -133,10 +133,10 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             sleep_length, bin, ..
         } = self.expected;
         let exit_latency = self.table.exit_latency(entered);
-        let measured = self.measured_by_cause(entered, outcome);
+        let measured = self.measured_sleep_by_cause(entered, outcome);
 
-        Self::decay(&mut self.tick_intercepts);
-        Self::decay(&mut self.tick_wakeups);
+        Self::decay_counter(&mut self.tick_intercepts);
+        Self::decay_counter(&mut self.tick_wakeups);
         if rules.tick_wakeups != TickWakeups::Unnoticed && outcome.got_tick {
             self.tick_wakeups += PULSE;
             let before = self.bins.sum();
@@ -152,7 +152,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             }
         }
 
-        let measured_bin = expectation::bin(&self.table, measured.min(sleep_length));
+        let measured_bin = expectation::bin_of_duration(&self.table, measured.min(sleep_length));
         let on_time =
             rules.hit != Hit::NearTimer || sleep_length.wrapping_sub(measured) < exit_latency / 2;
         if measured_bin == bin && on_time {
@@ -174,14 +174,14 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// long sleep short. Also counts short idle periods.
     #[inline]
     fn measured_sleep_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
-        let polled_enough = outcome.poll_limit_hit && self.table.polls(entered);
+        let polled_enough = outcome.poll_limit_hit && self.table.is_polling(entered);
         let cut_short = match Self::RULES.cut_short {
             CutShort::Time | CutShort::Cause => {
                 polled_enough || outcome.got_tick && self.expected.sleep_length > self.tick
             }
             CutShort::PollingLimit => polled_enough,
         };
-        Self::decay(&mut self.short_idles);
+        Self::decay_counter(&mut self.short_idles);
         if cut_short {
             return i64::MAX;
         }
@@ -220,7 +220,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let leaves_a_tick = |state| table.target_residency(state) >= self.tick;
         match Self::RULES.search {
             Search::FirstSuitable => {
-                early_wakeup_state(table.enabled(), candidate, majority, |state| {
+                state_for_early_wakeups(table.enabled_states(), candidate, majority, |state| {
                     !tick_stopped || leaves_a_tick(state)
                 })
             }
@@ -233,13 +233,13 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                 }
                 // A bin with half of the early intercepts or more is the majority already.
                 if Self::RULES.search != Search::DownToTick
-                    && 2 * self.bins.intercepts(majority) < early.intercepts
+                    && 2 * self.bins.intercepts_in_bin(majority) < early.intercepts
                 {
-                    majority = majority.min(self.bins.most_intercepts(table.deepest_index()));
+                    majority = majority.min(self.bins.bin_with_most_intercepts(table.deepest_index()));
                 }
-                let between = table.enabled().shallower_than(candidate).from(shallowest);
+                let between = table.enabled_states().shallower_than(candidate).from(shallowest);
                 between
-                    .up_to(majority)
+                    .at_or_shallower_than(majority)
                     .deepest()
                     .or(between.shallowest())
                     .unwrap_or(candidate)
@@ -252,7 +252,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     fn tick_does_no_harm(&self) -> bool {
         let five_eighths = self.total / 2 + self.total / 8;
         match Self::RULES.keeps_tick {
-            KeepsTick::Intercepts => self.bins.all_intercepts() > five_eighths,
+            KeepsTick::Intercepts => self.bins.summed_intercepts() > five_eighths,
             KeepsTick::LateIntercepts | KeepsTick::EarlyIntercepts => {
                 self.tick_intercepts > five_eighths
             }
@@ -268,7 +268,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let most_are_short =
             2 * self.short_idles >= self.total || query.latency_request < LATENCY_THRESHOLD_NS;
         match Self::RULES.lookup {
-            Lookup::UnlessShallow => state == 0 || self.table.polls(0) && soon,
+            Lookup::UnlessShallow => state == 0 || self.table.is_polling(0) && soon,
             Lookup::MostAreLong => (state == 0 || soon) && most_are_short,
             Lookup::MostAreLongOrTickStopped => {
                 !query.tick_stopped && (state == 0 || soon) && most_are_short
@@ -299,21 +299,21 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     ) -> ControlFlow<IdleDecision, Candidate> {
         let rules = &Self::RULES;
         let table = &self.table;
-        let enabled = table.enabled();
-        let mut state = self.heed_early_wakeups(first, deepest, query.tick_stopped);
+        let enabled = table.enabled_states();
+        let mut state = self.shallower_state_if_wakeups_are_early(first, deepest, query.tick_stopped);
         if rules.lookup == Lookup::UnlessShallow && state == 0 {
             // The timer is looked up only to learn afterwards whether the guess was right.
             self.expected = Expectation::for_timer(table, query.sleep_length, query.clock);
-            return ControlFlow::Break(keeping_tick(0));
+            return ControlFlow::Break(decision_keeping_tick(0));
         }
         let deepest_allowed = enabled
             .deeper_than(0)
-            .without(table.slower_than(query.latency_request))
+            .without(table.enabled_slower_than(query.latency_request))
             .deepest()
             .unwrap_or(0);
         state = state.min(deepest_allowed);
         if self.timers_do_not_matter(state, query) {
-            return ControlFlow::Break(keeping_tick(state));
+            return ControlFlow::Break(decision_keeping_tick(state));
         }
 
         let mut duration = query.sleep_length;
@@ -326,16 +326,16 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             // Of the states that fit, some may be forbidden by the latency request: the kernel
             // assumes that states above an allowed one are allowed.
             let fitting = enabled
-                .up_to(deepest_allowed)
+                .at_or_shallower_than(deepest_allowed)
                 .deeper_than(state)
-                .without(table.longer_than(duration));
-            return ControlFlow::Break(stopping_tick(fitting.deepest().unwrap_or(state)));
+                .without(table.enabled_longer_than(duration));
+            return ControlFlow::Break(decision_stopping_tick(fitting.deepest().unwrap_or(state)));
         }
         if state == 0 {
-            return ControlFlow::Break(keeping_tick(0));
+            return ControlFlow::Break(decision_keeping_tick(0));
         }
         if table.target_residency(state) > duration {
-            let shallower = table.shallower_for(state, duration);
+            let shallower = table.fall_back_state(state, duration);
             let wrong = rules.near_timer_must_leave_a_tick
                 && query.tick_stopped
                 && table.target_residency(shallower) < self.tick;
@@ -363,14 +363,14 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             duration,
             delta_tick,
         } = candidate;
-        let stop = !table.polls(state) && duration >= self.tick;
+        let stop = !table.is_polling(state) && duration >= self.tick;
         if stop || tick_stopped {
-            return stopping_tick(state);
+            return decision_stopping_tick(state);
         }
         if state > first && table.target_residency(state) > delta_tick {
-            return keeping_tick(table.shallower_for(state, delta_tick));
+            return decision_keeping_tick(table.fall_back_state(state, delta_tick));
         }
-        keeping_tick(state)
+        decision_keeping_tick(state)
     }
 }
 
@@ -399,12 +399,12 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
         let table = &self.table;
         // The expectation has no timer wherever teo does not look at the timers.
         self.expected = Expectation::endless(table, query.clock);
-        let enabled = table.enabled();
+        let enabled = table.enabled_states();
         let (Some(first), Some(deepest)) = (enabled.shallowest(), enabled.deepest()) else {
-            return keeping_tick(0);
+            return decision_keeping_tick(0);
         };
         if rules.one_state_shortcut && table.count() < 2 {
-            return keeping_tick(0);
+            return decision_keeping_tick(0);
         }
 
         let candidate = if deepest == first {
@@ -415,18 +415,18 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
                 delta_tick: self.tick / 2,
             }
         } else {
-            match self.choose(first, deepest, query) {
+            match self.choose_state(first, deepest, query) {
                 ControlFlow::Continue(candidate) => candidate,
                 ControlFlow::Break(decision) => return decision,
             }
         };
-        self.settle(candidate, first, query.tick_stopped)
+        self.settle_tick(candidate, first, query.tick_stopped)
     }
 
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency > 0 {
-            self.learn(entered, outcome);
+            self.learn_from_outcome(entered, outcome);
         }
     }
 }

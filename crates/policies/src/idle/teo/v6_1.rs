@@ -4,7 +4,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
 use super::bins::{Bins, Event};
-use super::expectation::{Expectation, early_wakeup_state};
+use super::expectation::{Expectation, state_for_early_wakeups};
 use crate::idle::table::StateTable;
 use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
@@ -48,7 +48,7 @@ impl Teo61 {
     #[inline]
     fn count_wakeup(&mut self, measured: u64) {
         self.bins.decay();
-        let bin = self.expected.measured_bin(&self.table, measured);
+        let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
         let event = if bin == self.expected.bin {
             Event::HIT
         } else {
@@ -58,7 +58,7 @@ impl Teo61 {
             std::mem::replace(&mut self.last[self.oldest], (bin, event));
         self.bins.forget(forgotten_bin, forgotten);
         self.bins.add(bin, event);
-        self.bins.add_up();
+        self.bins.update_sums();
         self.total = self.bins.total();
         self.oldest = if self.oldest + 1 == RECENT {
             0
@@ -106,7 +106,7 @@ impl Teo61 {
 
         let long_enough =
             |state| !tick_stopped || self.middle_of_bin(state) as u64 >= self.tick as u64;
-        let state = early_wakeup_state(self.table.enabled(), candidate, majority, long_enough);
+        let state = state_for_early_wakeups(self.table.enabled_states(), candidate, majority, long_enough);
         if state == candidate {
             (candidate, duration)
         } else {
@@ -125,8 +125,8 @@ impl Teo61 {
         }
         // Enabled states are searched down to the first one (state 0 aside) that the timer is too
         // near for.
-        let states = table.enabled().deeper_than(0);
-        let in_time = match states.and(table.longer_than(duration)).shallowest() {
+        let states = table.enabled_states().deeper_than(0);
+        let in_time = match states.and(table.enabled_longer_than(duration)).shallowest() {
             Some(too_deep) => states.shallower_than(too_deep),
             None => states,
         };
@@ -135,10 +135,10 @@ impl Teo61 {
             return (first, duration);
         }
         let deepest_allowed = in_time
-            .without(table.slower_than(query.latency_request))
+            .without(table.enabled_slower_than(query.latency_request))
             .deepest()
             .unwrap_or(0);
-        let (state, duration) = self.heed_early_wakeups(candidate, duration, query.tick_stopped);
+        let (state, duration) = self.shallower_state_if_wakeups_are_early(candidate, duration, query.tick_stopped);
         (state.min(deepest_allowed), duration)
     }
 }
@@ -148,11 +148,11 @@ impl IdleGovernor for Teo61 {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let table = &self.table;
         self.expected = Expectation::for_timer(table, query.sleep_length, query.clock);
-        let first = table.enabled().shallowest().unwrap_or(0);
-        let (mut state, duration) = self.choose(query, first);
-        let keep_tick = !query.tick_stopped && (table.polls(state) || duration < self.tick);
+        let first = table.enabled_states().shallowest().unwrap_or(0);
+        let (mut state, duration) = self.choose_state_and_duration(query, first);
+        let keep_tick = !query.tick_stopped && (table.is_polling(state) || duration < self.tick);
         if keep_tick && state > first && table.target_residency(state) > query.delta_tick {
-            state = table.shallower_for(state, query.delta_tick);
+            state = table.fall_back_state(state, query.delta_tick);
         }
         IdleDecision {
             state,
@@ -168,6 +168,6 @@ impl IdleGovernor for Teo61 {
         let measured = self
             .expected
             .measured(&self.table, self.tick, entered, outcome);
-        self.count(measured);
+        self.count_wakeup(measured);
     }
 }

@@ -269,7 +269,7 @@ fn one_is_better(view: &View, baseline: &str, winner: usize, best: &[Option<&Pag
     format!(
         "{}{place}: better than {baseline} by {} %{elsewhere}.",
         view.policies[winner].name,
-        wakepath_compare::range([low, high])
+        wakepath_compare::format_percent_range([low, high])
     )
 }
 

@@ -59,17 +59,17 @@ impl AmdClock {
                 Chooser::Performance(vec![one; cpus])
             }
             (AmdGovernor::Schedutil, false) => {
-                let top = driver.top();
+                let top = driver.highest_policy_frequency();
                 let one = Schedutil::continuous(&schedutil, top, capacity, TRANSITION_DELAY, tick);
                 Chooser::Frequency(vec![one; cpus])
             }
             _ => Chooser::Fixed,
         };
         let first = match (settings.mode, settings.governor) {
-            (AmdMode::Active, _) => driver.autonomous(),
-            (_, AmdGovernor::Schedutil) => driver.for_utilisation(0, 0, 1024, true),
-            (_, AmdGovernor::Performance) => driver.for_frequency(driver.top(), false),
-            (_, AmdGovernor::Powersave) => driver.for_frequency(driver.default_minimum(), false),
+            (AmdMode::Active, _) => driver.request_in_active_mode(),
+            (_, AmdGovernor::Schedutil) => driver.request_for_utilisation(0, 0, 1024, true),
+            (_, AmdGovernor::Performance) => driver.request_for_frequency(driver.highest_policy_frequency(), false),
+            (_, AmdGovernor::Powersave) => driver.request_for_frequency(driver.initial_minimum_frequency(), false),
         };
         // A desired performance leaves the processor no choice.
         let hardware = (first.desired == 0).then(|| {
@@ -104,7 +104,7 @@ impl AmdClock {
             Chooser::Performance(all) => {
                 let capacity = all[index].capacity();
                 let wanted = all[index].update(now, report.iowait, report.local, signal)?;
-                Some(self.driver.for_utilisation(
+                Some(self.driver.request_for_utilisation(
                     0,
                     u64::from(wanted.0),
                     u64::from(capacity.0),
@@ -114,7 +114,7 @@ impl AmdClock {
             Chooser::Frequency(all) => {
                 let signals = std::iter::once(signal);
                 let wanted = all[index].update(now, 0, report.iowait, signals)?;
-                Some(self.driver.for_frequency(wanted, true))
+                Some(self.driver.request_for_frequency(wanted, true))
             }
         }?;
         self.requests[index] = request;

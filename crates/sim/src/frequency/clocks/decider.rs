@@ -2,7 +2,7 @@
 
 use wakepath_policies::freq::ondemand::{Ondemand, Sample};
 use wakepath_policies::freq::schedutil::Schedutil;
-use wakepath_policies::freq::{FreqPolicy, transition_delay};
+use wakepath_policies::freq::{FreqPolicy, rate_limit_from_transition_latency};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
 use super::amd::AmdClock;
@@ -66,11 +66,11 @@ impl Decider {
                     &table,
                     Capacity(cluster.shape.capacity()),
                     cpus,
-                    transition_delay(latency),
+                    rate_limit_from_transition_latency(latency),
                     tick,
                 );
                 let schedutil = if cluster.fixed_speed {
-                    schedutil.without_invariance(table)
+                    schedutil.without_frequency_invariance(table)
                 } else {
                     schedutil
                 };

@@ -111,7 +111,7 @@ impl HwpClock {
         // A CPU cannot write another's request.
         if report.local {
             let iowait = std::mem::take(&mut cpu.iowait_pending);
-            let before = boost.minimum();
+            let before = boost.minimum_in_force();
             let minimum = boost.update(Nanoseconds(now), iowait);
             self.boosts.calls += 1;
             self.boosts.raises += u64::from(minimum > before);

@@ -43,7 +43,7 @@ impl<O: Observer> Engine<'_, O> {
         match t.step {
             Step::Submit => {
                 let flushing = process.flushing;
-                self.grant_lease(cpu, Grant::on_issue);
+                self.grant_lease(cpu, Grant::grants_on_issue);
                 if flushing {
                     self.flush(cpu, task);
                 } else {

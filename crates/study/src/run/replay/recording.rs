@@ -11,7 +11,7 @@ use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{
-    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay,
+    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay_recording,
 };
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
@@ -175,7 +175,7 @@ impl<'a> Replaying<'a> {
             let mut reader = Reader::open(&self.recording.path)
                 .map_err(|e| self.recording.error(&with_causes(&e)))?;
             let before = pass as u64 * events;
-            let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
+            let report = replay_recording(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
             reports.push(report.map_err(|e| match e {
