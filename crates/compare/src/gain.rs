@@ -337,8 +337,8 @@ fn statistics_of_resamples(
 }
 
 /// Quantile of sorted values: the value nearest to the given share of them.
-fn nearest_quantile(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * (sorted.len() as f64 + 1.0)).round() as usize;
+fn nearest_quantile(sorted: &[f64], probability: f64) -> f64 {
+    let rank = (probability * (sorted.len() as f64 + 1.0)).round() as usize;
     let index = rank.clamp(1, sorted.len().max(1)) - 1;
     sorted.get(index).copied().unwrap_or(0.0)
 }

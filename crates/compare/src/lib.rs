@@ -1,9 +1,10 @@
 //! Whether a series of results is better than its baseline, by how much, and how certain the difference is.
 //!
-//! [`Metric`] gives a number its meaning. [`gain`] estimates a gain with an interval. [`benjamini_hochberg`] corrects for
-//! many comparisons at once. [`Verdict`] says the outcome in a sentence. [`warnings`] looks for series whose intervals
-//! should not be trusted. All calculation is pure: no clock, and the same input gives the same result. Only
-//! [`results::Source::new`] and [`results::add_idle_rates`] read files, through a reader of results.
+//! [`Metric`] gives a number its meaning. [`estimate_gain`] estimates a gain with an interval.
+//! [`correct_by_benjamini_hochberg`] corrects for many comparisons at once. [`Verdict`] says the outcome in a
+//! sentence. [`find_series_warnings`] looks for series whose intervals should not be trusted. All calculation
+//! is pure: no clock, and the same input gives the same result. Only [`results::Source::new`] and
+//! [`results::add_idle_rates`] read files, through a reader of results.
 //!
 //! # Which interval
 //!
@@ -16,7 +17,7 @@
 //! tail of the t distribution.
 //!
 //! ```
-//! use wakepath_compare::{Design, Metric, Verdict, gain};
+//! use wakepath_compare::{Design, Metric, Verdict, estimate_gain};
 //! let iops = Metric::find("iops").unwrap();
 //! let before = [2584.0, 2622.0, 2629.0, 2590.0, 2611.0, 2605.0];
 //! let after = [4476.0, 4478.0, 4492.0, 4480.0, 4471.0, 4488.0];

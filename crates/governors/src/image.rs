@@ -66,9 +66,9 @@ fn has_any_prefix(name: &str, prefixes: &[&str]) -> bool {
 }
 
 /// Error text for a governor with a feature that the kernel has not.
-fn refusal_text(what: &str) -> String {
+fn refusal_text(feature: &str) -> String {
     format!(
-        "it has {what}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
+        "it has {feature}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
     )
 }
 

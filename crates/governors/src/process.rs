@@ -224,10 +224,10 @@ impl Process {
     }
 
     /// Reads at least a byte of the process's answer, waiting until the time limit.
-    pub(crate) fn read_some_of_answer(&mut self, into: &mut [u8]) -> Result<usize, String> {
+    pub(crate) fn read_some_of_answer(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         let began = Instant::now();
         loop {
-            match self.socket.read(into) {
+            match self.socket.read(buffer) {
                 Ok(0) => return Err(self.explain_silence(&io::ErrorKind::BrokenPipe.into())),
                 Ok(count) => return Ok(count),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -210,12 +210,12 @@ fn set_resource_limits(limits: Limits) -> io::Result<()> {
 
 /// Sets a resource limit of the calling process. Allocates nothing: it is called between fork and
 /// exec.
-fn set_resource_limit(what: Resource, most: u64) -> io::Result<()> {
+fn set_resource_limit(resource: Resource, value: u64) -> io::Result<()> {
     let limit = Rlimit {
-        current: Some(most),
-        maximum: Some(most),
+        current: Some(value),
+        maximum: Some(value),
     };
-    Ok(setrlimit(what, limit)?)
+    Ok(setrlimit(resource, limit)?)
 }
 
 /// Makes the calling process end with its parent's thread, at once if `parent` is gone already.

@@ -178,7 +178,7 @@ impl ApstVerdict {
 ///
 /// The result is the kernel's for every input. That includes timeouts above [`MAX_TIMEOUT_MS`]
 /// under the current rule: the kernel shifts them into place in 64 bits, so they spill into the
-/// entry's reserved bits; [`ApstTable::problems`] finds that.
+/// entry's reserved bits; [`ApstTable::find_problems`] finds that.
 ///
 /// # Errors
 /// [`NoTable`] if the kernel leaves the drive's feature alone, unlike a plan that switches the feature off.

@@ -342,9 +342,9 @@ impl<'a> SharedState<'a> {
     }
 }
 
-/// Whether an event at `at` came during an idle period, and at most `within` ns before the period's
+/// Whether an event at `event_time` came during an idle period, and at most `within` ns before the period's
 /// end.
 #[inline(always)]
-fn is_near_end_of_period(at: u64, period: std::ops::Range<u64>, within: u64) -> bool {
-    at > period.start && period.end.saturating_sub(at) <= within
+fn is_near_end_of_period(event_time: u64, period: std::ops::Range<u64>, within: u64) -> bool {
+    event_time > period.start && period.end.saturating_sub(event_time) <= within
 }

@@ -101,13 +101,13 @@ impl IdleSpan {
         self.best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
     }
 
-    /// Ends the span at `end` ns. `phase`: a time at which the CPU had a tick; `period`: the tick's
+    /// Ends the span at `end` ns. `tick_phase`: a time at which the CPU had a tick; `tick_period`: the tick's
     /// period.
     #[inline(always)]
-    fn close_span(&mut self, end: u64, period: u64, phase: u64) {
-        let since = self.start.abs_diff(phase) % period;
-        let by_phase = if self.start >= phase {
-            self.start - since + period
+    fn close_span(&mut self, end: u64, tick_period: u64, tick_phase: u64) {
+        let since = self.start.abs_diff(tick_phase) % tick_period;
+        let by_phase = if self.start >= tick_phase {
+            self.start - since + tick_period
         } else {
             self.start + since
         };
@@ -198,19 +198,19 @@ impl IdleSpans {
     }
 
     /// Ends the open idle span; `None` if none is open. Returns the span, its idle periods before
-    /// the last, and the last. `phase`: a time at which the CPU had a tick; `period`: the tick's
+    /// the last, and the last. `tick_phase`: a time at which the CPU had a tick; `tick_period`: the tick's
     /// period in ns.
     #[inline(always)]
     pub fn close_open_span(
         &mut self,
-        period: u64,
-        phase: u64,
+        tick_period: u64,
+        tick_phase: u64,
     ) -> Option<(&mut IdleSpan, &[Residency], Residency)> {
         if !std::mem::take(&mut self.open) {
             return None;
         }
         let span = self.list.last_mut()?;
-        span.close(self.end, period, phase);
+        span.close(self.end, tick_period, tick_phase);
         self.longest = self.longest.max(self.end - span.start);
         Some((span, &self.earlier, self.last))
     }

@@ -168,9 +168,9 @@ impl WindowFinder {
     }
 }
 
-/// Whether more than `join` ns lie between the end of a busy time and the start of the next.
-fn are_apart(end: u64, start: u64, join: u64) -> bool {
-    start.saturating_sub(end) > join
+/// Whether more than `longest_gap` ns lie between the end of a busy time and the start of the next.
+fn are_apart(end: u64, start: u64, longest_gap: u64) -> bool {
+    start.saturating_sub(end) > longest_gap
 }
 
 impl Windows {

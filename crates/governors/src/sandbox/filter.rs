@@ -125,14 +125,14 @@ const fn load_call_argument(index: u32) -> sock_filter {
     load_word(AT_ARGUMENTS + 8 * index)
 }
 
-/// BPF instruction: goes on if the loaded value equals `number`, or else jumps over `jf`
+/// BPF instruction: goes on if the loaded value equals `number`, or else jumps over `skipped`
 /// instructions.
-const fn skip_unless_equal(number: u32, jf: u8) -> sock_filter {
-    bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
+const fn skip_unless_equal(number: u32, skipped: u8) -> sock_filter {
+    bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, skipped, number)
 }
 
-const fn return_action(with: u32) -> sock_filter {
-    bpf_instruction(BPF_RET | BPF_K, 0, 0, with)
+const fn return_action(action: u32) -> sock_filter {
+    bpf_instruction(BPF_RET | BPF_K, 0, 0, action)
 }
 
 const ALLOW: sock_filter = return_action(SECCOMP_RET_ALLOW);

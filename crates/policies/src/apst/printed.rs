@@ -132,9 +132,9 @@ impl PrintedTable {
 
 impl NoPrintedTable {
     /// An error on the printed line with this index, from 0.
-    fn on_line(index: usize, problem: impl Into<String>) -> Self {
+    fn on_line(line_index: usize, problem: impl Into<String>) -> Self {
         Self {
-            line: Some(index + 1),
+            line: Some(line_index + 1),
             problem: problem.into(),
         }
     }

@@ -59,10 +59,10 @@ impl fmt::Display for Epp {
 }
 
 /// Explains why an energy-performance preference is refused while the governor `performance` is in
-/// force. The advice names `instead`, the policy that scales with the load.
-pub fn explain_refusal_under_performance(instead: &str) -> String {
+/// force. The advice names `alternative_policy`, the policy that scales with the load.
+pub fn explain_refusal_under_performance(alternative_policy: &str) -> String {
     format!(
-        "under the governor performance the kernel refuses every preference but performance (EBUSY); add {instead} to the set"
+        "under the governor performance the kernel refuses every preference but performance (EBUSY); add {alternative_policy} to the set"
     )
 }
 

@@ -161,8 +161,8 @@ impl Governor {
 
     /// Runs an operation on the governor itself, whose type the compiler then knows.
     #[inline]
-    pub fn run_operation(&mut self, what: impl WithGovernor) {
-        for_each_governor!(self, governor => what.run(governor));
+    pub fn run_operation(&mut self, operation: impl WithGovernor) {
+        for_each_governor!(self, governor => operation.run(governor));
     }
 
     /// Replays a call log in which every state chosen was also the one entered, and hands each

@@ -16,7 +16,7 @@ use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, OracleGoal};
 /// - [`OracleGoal::Latency`]: the enabled state that is left soonest, whatever the latency request;
 ///   among equals the one that takes the least energy.
 ///
-/// With power figures, the energy of an idle time is [`StatePower::femtojoules`], less [`IdleQuery::package_saving`]
+/// With power figures, the energy of an idle time is [`StatePower::idle_femtojoules`], less [`IdleQuery::package_saving`]
 /// in the deepest state of all, in which alone the package sleeps. Without them the target residency stands in: by
 /// definition the idle time from which a state costs less than the next shallower one. The deepest state whose target
 /// residency is not above the idle time wins, or the shallowest if there is none.

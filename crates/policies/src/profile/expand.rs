@@ -22,16 +22,16 @@ impl Profile {
 }
 
 impl PolicySet {
-    /// Replaces the set's profile by policies for a machine. `has` tells whether the machine has a
-    /// policy, given the set so far. Profile mechanisms also found in `own`, the machine's
+    /// Replaces the set's profile by policies for a machine. `machine_has` tells whether the machine has a
+    /// policy, given the set so far. Profile mechanisms also found in `machine_policies`, the machine's
     /// policies, keep the keys that the profile leaves out.
     ///
     /// # Errors
     /// Two policies contradict each other; impossible with [`PROFILES`](super::PROFILES).
     pub fn expand_profile(
         &self,
-        own: &Self,
-        has: impl Fn(&PolicySpec, &Self) -> bool,
+        machine_policies: &Self,
+        machine_has: impl Fn(&PolicySpec, &Self) -> bool,
     ) -> Result<Expanded, SpecError> {
         let Some(profile) = self.profile() else {
             return Ok(Expanded {
@@ -56,18 +56,18 @@ impl PolicySet {
             }
         }
         Ok(Expanded {
-            set: set.inherit_keys_from(own, self)?,
+            set: set.inherit_keys_from(machine_policies, self)?,
             notes,
         })
     }
 
-    /// Copies the set; each policy whose kind is missing in `said` inherits keys from the same kind
-    /// of policy in `own`.
-    fn inherit_keys_from(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
+    /// Copies the set; each policy whose kind is missing in `given_set` inherits keys from the same kind
+    /// of policy in `machine_policies`.
+    fn inherit_keys_from(&self, machine_policies: &Self, given_set: &Self) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {
-            if let Some(own) = own.get(policy.kind())
-                && !said.says(policy)
+            if let Some(own) = machine_policies.get(policy.kind())
+                && !given_set.says(policy)
             {
                 let left_out = self.keys_set_elsewhere(policy);
                 kept = kept.with(policy.filled_from(own, &left_out))?;

@@ -59,7 +59,7 @@ impl PolicySet {
     ///
     /// # Errors
     ///
-    /// As [`PolicySet::join`], or a name belongs to no policy and no profile.
+    /// As [`PolicySet::join_sets`], or a name belongs to no policy and no profile.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
         let parts = names.into_iter().map(|name| match find_profile(name) {
             Some(profile) => profile.map(Self::from),
@@ -349,7 +349,7 @@ impl PolicySet {
         })
     }
 
-    fn find_policy<'a, T>(&'a self, which: impl Fn(&'a Policy) -> Option<T>) -> Option<T> {
+    fn find_policy<'a, T>(&'a self, select: impl Fn(&'a Policy) -> Option<T>) -> Option<T> {
         self.policies
             .iter()
             .find_map(|policy| which(policy.policy()))
@@ -427,9 +427,9 @@ impl<'de> Deserialize<'de> for PolicySet {
 
 /// Whether a character belongs to the path of an own governor that begins at `start`. After a path,
 /// the joining `+` needs spaces on both sides.
-fn is_in_governor_path(text: &str, start: usize, at: usize) -> bool {
-    let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
-    text.as_bytes()[at] == b'+'
+fn is_in_governor_path(text: &str, start: usize, position: usize) -> bool {
+    let spaced = text[..position].ends_with(' ') && text[position + 1..].starts_with(' ');
+    text.as_bytes()[position] == b'+'
         && !spaced
         && ProgramForm::split_prefix(text[start..].trim_start()).is_some()
 }

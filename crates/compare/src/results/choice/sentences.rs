@@ -146,8 +146,8 @@ impl Choice {
         format!("{} {} %", self.metric.title, percent_text(percent, 1))
     }
 
-    fn describe_runner_up(&self, first: &Candidate, next: &Candidate) -> String {
-        let pairs = first.figures.iter().zip(&next.figures);
+    fn describe_runner_up(&self, first: &Candidate, runner_up: &Candidate) -> String {
+        let pairs = first.figures.iter().zip(&runner_up.figures);
         let overlaps: Option<Vec<bool>> = pairs
             .map(|(a, b)| Some(intervals_overlap(a.interval?, b.interval?)))
             .collect();
@@ -158,9 +158,9 @@ impl Choice {
         };
         format!(
             "Next: {}, {}: {}{apart}.",
-            next.policy,
-            self.describe_change(first, next),
-            self.describe_goal_value(next)
+            runner_up.policy,
+            self.describe_change(first, runner_up),
+            self.describe_goal_value(runner_up)
         )
     }
 

@@ -100,11 +100,11 @@ impl Bins {
     }
 
     #[inline]
-    fn replace_counter_words(&mut self, by: impl Fn(Word) -> Word) {
+    fn replace_counter_words(&mut self, replacement: impl Fn(Word) -> Word) {
         match self.used {
-            SHORT_TABLE => replace_words_in(&mut self.counters[..SHORT_TABLE], by),
-            MEDIUM_TABLE => replace_words_in(&mut self.counters[..MEDIUM_TABLE], by),
-            _ => replace_words_in(&mut self.counters, by),
+            SHORT_TABLE => replace_words_in(&mut self.counters[..SHORT_TABLE], replacement),
+            MEDIUM_TABLE => replace_words_in(&mut self.counters[..MEDIUM_TABLE], replacement),
+            _ => replace_words_in(&mut self.counters, replacement),
         }
     }
 
