@@ -14,13 +14,13 @@ const PLATFORM: &str = "platform";
 pub fn assumes_power(machine_file: &str) -> bool {
     machine_file.parse::<Table>().map_or(true, |machine| {
         let mut tables = machine.iter().filter(|(key, _)| *key != PLATFORM);
-        tables.any(|(key, value)| has_assumed_power(key, value))
+        tables.any(|(key, value)| contains_assumed_power(key, value))
     })
 }
 
-fn has_assumed_power(key: &str, value: &Value) -> bool {
+fn contains_assumed_power(key: &str, value: &Value) -> bool {
     match value {
-        Value::Array(list) => list.iter().any(|value| has_assumed_power(key, value)),
+        Value::Array(list) => list.iter().any(|value| contains_assumed_power(key, value)),
         Value::Table(figure) if figure.contains_key("value") => {
             let is_power =
                 key.contains("power") || POWER_UNITS.iter().any(|unit| key.ends_with(unit));
@@ -28,7 +28,7 @@ fn has_assumed_power(key: &str, value: &Value) -> bool {
         }
         Value::Table(table) => table
             .iter()
-            .any(|(key, value)| has_assumed_power(key, value)),
+            .any(|(key, value)| contains_assumed_power(key, value)),
         _ => false,
     }
 }

@@ -124,9 +124,9 @@ fn describe_machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     }
     let machines = machine_labels(&kinds, |machine| &machine.name);
     let drives = machine_labels(&kinds, |machine| &machine.drive);
-    let difference = if values_differ(&machines) {
+    let difference = if labels_differ(&machines) {
         format!("the machines differ ({})", join_labels_with_results(&machines, &kinds))
-    } else if values_differ(&drives) {
+    } else if labels_differ(&drives) {
         format!("the drives differ ({})", join_labels_with_results(&drives, &kinds))
     } else {
         let places: Vec<String> = kinds.iter().map(|kind| join_result_names(kind)).collect();
@@ -151,7 +151,7 @@ fn machine_labels(kinds: &[Vec<&Statement<'_>>], label: fn(&MachineInfo) -> &str
     labels.collect()
 }
 
-fn values_differ(labels: &[String]) -> bool {
+fn labels_differ(labels: &[String]) -> bool {
     labels.iter().any(|label| *label != labels[0])
 }
 

@@ -140,7 +140,7 @@ pub fn estimate_gain(
             [-high, -low]
         },
         p_value,
-        effect: effect_size(baseline, series).map(|g| sign * g),
+        effect: hedges_g_effect_size(baseline, series).map(|g| sign * g),
         runs: [baseline.len(), series.len()],
     })
 }
@@ -386,7 +386,7 @@ fn sum_of_squared_deviations(values: &[f64]) -> f64 {
     values.iter().map(|v| (v - mean).powi(2)).sum()
 }
 
-fn effect_size(a: &[f64], b: &[f64]) -> Option<f64> {
+fn hedges_g_effect_size(a: &[f64], b: &[f64]) -> Option<f64> {
     let freedom = (a.len() + b.len() - 2) as f64;
     let pooled = ((sum_of_squared_deviations(a) + sum_of_squared_deviations(b)) / freedom).sqrt();
     if pooled <= NO_SPREAD * arithmetic_mean(a).abs() {

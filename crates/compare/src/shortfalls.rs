@@ -50,7 +50,7 @@ pub fn describe_shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
             sentences.extend(describe_missed_rate(&who, &workload.rates, &shares));
             let drifting: Vec<(String, f64)> = values_by_policy(&drift, is_own)
                 .into_iter()
-                .filter_map(|(policy, changes)| Some((policy.to_owned(), significant_change(&changes)?)))
+                .filter_map(|(policy, changes)| Some((policy.to_owned(), mean_change_if_significant(&changes)?)))
                 .collect();
             sentences.extend(describe_drift(&who, &drifting, "`warm_up_s` of the study"));
             if let Some(row) = cut.iter().find(|row| is_own(row)) {
@@ -84,7 +84,7 @@ fn values_by_policy<'a>(
 
 /// Mean of the changes within runs, in percent, if it is not 0 by chance and large enough to
 /// matter. `None` for fewer than 4 runs.
-pub fn significant_change(percent: &[f64]) -> Option<f64> {
+pub fn mean_change_if_significant(percent: &[f64]) -> Option<f64> {
     // The shift makes all changes positive, because an interval around amounts ends at 0.
     let lowest = percent.iter().copied().fold(f64::INFINITY, f64::min);
     let shift = lowest.min(0.0) - 1.0;

@@ -65,7 +65,7 @@ pub fn leases_by_kernel_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Rang
     );
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = tempfile::tempdir()?;
-    let program = compile_driver(&root.join(source), driver, scratch.path())?;
+    let program = compile_lease_driver(&root.join(source), driver, scratch.path())?;
     let mut input = String::new();
     for io in ios {
         let _ = writeln!(input, "{io}");
@@ -93,7 +93,7 @@ pub fn leases_by_kernel_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Rang
 }
 
 /// Compiles a test program around wakepath's code for the kernel; returns the program's path.
-fn compile_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf> {
+fn compile_lease_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf> {
     let text = fs::read_to_string(source).with_context(|| source.display().to_string())?;
     // The driver's text has the kernel's definitions, so that the headers can be empty.
     for header in included_headers(&text).chain(["kernel.h"]) {

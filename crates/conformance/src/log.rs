@@ -59,7 +59,7 @@ pub fn answer_log_by_kernel(
     states: &Path,
     calls: &Path,
 ) -> Result<String> {
-    let case = read_case(states, calls)?;
+    let case = read_case_files(states, calls)?;
     let program = KernelProgram::build(governor.subject, source, tick.hz(), None)?;
     let mut input = Vec::new();
     case.encode(&mut input);
@@ -70,14 +70,14 @@ pub fn answer_log_by_kernel(
     Ok(text)
 }
 
-fn read_case(states: &Path, calls: &Path) -> Result<Case> {
-    let (states, states_name) = open_file(states)?;
-    let (calls, calls_name) = open_file(calls)?;
+fn read_case_files(states: &Path, calls: &Path) -> Result<Case> {
+    let (states, states_name) = open_with_name(states)?;
+    let (calls, calls_name) = open_with_name(calls)?;
     parse_case((states, &states_name), (calls, &calls_name))
 }
 
 /// Opens a file; returns also its name for messages.
-fn open_file(path: &Path) -> Result<(BufReader<File>, String)> {
+fn open_with_name(path: &Path) -> Result<(BufReader<File>, String)> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| name.clone())?;
     Ok((BufReader::new(file), name))

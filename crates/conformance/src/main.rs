@@ -181,9 +181,9 @@ fn main() -> ExitCode {
 /// Runs a subcommand; `false` if something differs or was missed.
 fn run_subcommand(cli: &Cli) -> Result<bool> {
     match &cli.command {
-        Cmd::Run(arguments) => return compare_all(arguments),
-        Cmd::Mutants(arguments) => return try_mutants(arguments),
-        Cmd::Coverage(arguments) => count_branches(arguments)?,
+        Cmd::Run(arguments) => return run_comparison(arguments),
+        Cmd::Mutants(arguments) => return run_mutants(arguments),
+        Cmd::Coverage(arguments) => run_coverage(arguments)?,
         Cmd::Log(arguments) => print_kernel_answers(arguments)?,
         Cmd::Bench(arguments) => compare_speed(arguments)?,
         Cmd::WriteLog(arguments) => write_generated_log(arguments)?,
@@ -194,7 +194,7 @@ fn run_subcommand(cli: &Cli) -> Result<bool> {
 
 /// Compares every policy with the kernel's code; `false` if a decision differs, or nothing was
 /// compared in some row.
-fn compare_all(arguments: &RunArguments) -> Result<bool> {
+fn run_comparison(arguments: &RunArguments) -> Result<bool> {
     let start = Instant::now();
     let common = &arguments.common;
     let ticks: Vec<TickRate> = arguments
@@ -226,7 +226,7 @@ fn compare_all(arguments: &RunArguments) -> Result<bool> {
 }
 
 /// Compares every altered kernel program; `false` if an alteration was not noticed.
-fn try_mutants(arguments: &BatchArguments) -> Result<bool> {
+fn run_mutants(arguments: &BatchArguments) -> Result<bool> {
     let start = Instant::now();
     let common = &arguments.common;
     let sources = common.set_threads_and_get_sources()?;
@@ -242,7 +242,7 @@ fn try_mutants(arguments: &BatchArguments) -> Result<bool> {
     Ok(missed == 0)
 }
 
-fn count_branches(arguments: &BatchArguments) -> Result<()> {
+fn run_coverage(arguments: &BatchArguments) -> Result<()> {
     let common = &arguments.common;
     let sources = common.set_threads_and_get_sources()?;
     let rows = coverage::measure_branch_coverage(&sources, arguments.batches, common.seed)?;

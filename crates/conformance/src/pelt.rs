@@ -61,7 +61,7 @@ pub fn signals_by_kernel_code(source: &KernelSource, stretches: &[Stretch]) -> R
     let output = run_command_within(&mut Command::new(program), input.as_bytes(), LIMIT)?;
     let answers: Vec<PeltSums> = String::from_utf8(output)?
         .lines()
-        .map(parse_sums)
+        .map(parse_pelt_sums)
         .collect::<Result<_>>()?;
     ensure!(
         answers.len() == stretches.len(),
@@ -111,7 +111,7 @@ fn compile_pelt(cut: &str, folder: &Path) -> Result<PathBuf> {
 }
 
 /// Parses a line of four numbers: both signals as stored, and both as of now.
-fn parse_sums(line: &str) -> Result<PeltSums> {
+fn parse_pelt_sums(line: &str) -> Result<PeltSums> {
     let numbers: Vec<u32> = line
         .split(' ')
         .map(str::parse)

@@ -117,13 +117,13 @@ impl KernelSource {
         let package = format!("linux-source-{version}");
         let shelf = cache.join(&package);
         let pinned = PINNED.iter().find(|package| package.kernel == version);
-        if let Some(package) = find_unpacked(pinned, &shelf) {
+        if let Some(package) = pinned_package_in_cache(pinned, &shelf) {
             return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
         // Without a lock, such as on a read-only file system, the same package may be downloaded
         // twice.
         let _lock = lock_cache_folder(&shelf).ok();
-        if let Some(package) = find_unpacked(pinned, &shelf) {
+        if let Some(package) = pinned_package_in_cache(pinned, &shelf) {
             return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
         let origin = match (Origin::find_installed_or_in_apt(&package), pinned) {
@@ -344,7 +344,7 @@ fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
 }
 
 /// The pinned package of another suite, if the cache has its version complete.
-fn find_unpacked(
+fn pinned_package_in_cache(
     pinned: Option<&'static PinnedPackage>,
     shelf: &Path,
 ) -> Option<&'static PinnedPackage> {

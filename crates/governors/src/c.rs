@@ -67,7 +67,7 @@ impl CGovernor {
     fn take_slot(&self, tick: TickRate) -> Result<Slot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
-            let slots = server.lock();
+            let slots = server.lock_slots();
             slots.process.is_own_running_child() && !slots.failed
         });
         let free_slot = servers
@@ -105,7 +105,7 @@ impl GovernorStarter for CGovernor {
         let start = encode_question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
         let mut bytes = start.to_vec();
         bytes.extend(encode_case_record(states));
-        slot.server.lock().exchange(&bytes, None)?;
+        slot.server.lock_slots().exchange_or_mark_failed(&bytes, None)?;
         Ok(Box::new(RunningCode { slot, asked: 0 }))
     }
 }
@@ -132,12 +132,12 @@ impl ServerSlots {
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        let exchanged = self.try_exchange(question, answer);
+        let exchanged = self.send_and_read_answer(question, answer);
         self.failed |= exchanged.is_err();
         exchanged
     }
 
-    fn try_exchange(
+    fn send_and_read_answer(
         &mut self,
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
@@ -156,7 +156,7 @@ impl ServerSlots {
 impl Server {
     fn start_process(binary: &Binary) -> Result<Self, String> {
         let (mut command, _launcher) = binary.command()?;
-        sandbox::limit_resources(&mut command, process::LIMITS);
+        sandbox::limit_command_resources(&mut command, process::LIMITS);
         let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
         let count = binary.cpus_per_process();
@@ -197,7 +197,7 @@ struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut slots = self.server.lock();
+        let mut slots = self.server.lock_slots();
         slots.free.push(self.index);
         if slots.free.len() == slots.count as usize {
             slots.user = None;
@@ -260,14 +260,14 @@ impl RunningCode {
     }
 
     /// Sends a question to the process, and fills in the answer if one is expected.
-    fn exchange(
+    fn ask_process(
         &self,
         question: &[u8; QUESTION],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        let mut slots = self.slot.server.lock();
+        let mut slots = self.slot.server.lock_slots();
         slots.process.asked = self.asked;
-        let exchanged = slots.exchange(question, answer);
+        let exchanged = slots.exchange_or_mark_failed(question, answer);
         exchanged.map_err(|error| self.explain_process_end(&mut slots.process, error))
     }
 }
@@ -321,7 +321,7 @@ fn encode_question_record(
 }
 
 impl RunningGovernor for RunningCode {
-    fn ask(
+    fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
@@ -331,7 +331,7 @@ impl RunningGovernor for RunningCode {
         let ask = if last.is_some() { REFLECT } else { 0 };
         let mut bytes = [0; ANSWER];
         let question = encode_question_record(self.slot.index, last, query, (0, ask), utilisation);
-        self.exchange(&question, Some(&mut bytes))?;
+        self.ask_process(&question, Some(&mut bytes))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
         let limit = u64::from_ne_bytes(limit);
@@ -354,6 +354,6 @@ impl RunningGovernor for RunningCode {
             (toggle, TOGGLE),
             0,
         );
-        self.exchange(&question, None)
+        self.ask_process(&question, None)
     }
 }

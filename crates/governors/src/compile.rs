@@ -272,7 +272,7 @@ struct Folder<'a> {
 impl<'a> Folder<'a> {
     fn new(path: &'a Path, need: Need) -> Result<Self, String> {
         let files = Files {
-            read: compiler_folders(),
+            read: folders_of_foreign_compiler(),
             write: vec![path.to_owned()],
         };
         let folder = Self { path, files, need };
@@ -349,7 +349,7 @@ impl<'a> Folder<'a> {
 }
 
 /// Folders of a gcc outside the system: the program's folder, and the folder above.
-fn compiler_folders() -> Vec<PathBuf> {
+fn folders_of_foreign_compiler() -> Vec<PathBuf> {
     let search_path = env::var_os("PATH").unwrap_or_default();
     let gcc =
         env::split_paths(&search_path).find_map(|folder| folder.join("gcc").canonicalize().ok());

@@ -69,7 +69,7 @@ impl ExecGovernor {
             read: readable_program_files(&self.path),
             write: Vec::new(),
         };
-        let group = group::shared_group();
+        let group = group::shared_control_group();
         if let Some(group) = &group {
             group.adopt_command(&mut command);
         }
@@ -98,7 +98,7 @@ fn readable_program_files(program: &Path) -> Vec<PathBuf> {
         files.push(folder.to_owned());
     }
     if let Some(language) = find_interpreter(&real_path) {
-        files.extend(interpreter_files(&language));
+        files.extend(interpreter_folders(&language));
     }
     files
 }
@@ -141,7 +141,7 @@ fn find_interpreter(script: &Path) -> Option<PathBuf> {
 
 /// Folders of an interpreter outside the system: the folders next to the interpreter, at each step
 /// along its links.
-fn interpreter_files(language: &Path) -> Vec<PathBuf> {
+fn interpreter_folders(language: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut at = language.to_owned();
     for _ in 0..8 {
@@ -304,7 +304,7 @@ fn parse_decision(line: &str) -> Option<IdleDecision> {
 }
 
 impl RunningGovernor for RunningProgram {
-    fn ask(
+    fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,

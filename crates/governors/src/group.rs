@@ -31,7 +31,7 @@ pub(crate) struct Group {
 static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
 
 /// The control group that all programs of this process share; `None` where no group can be made.
-pub(crate) fn shared_group() -> Option<Arc<Group>> {
+pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(group) = current.upgrade() {
         return Some(group);
@@ -41,7 +41,7 @@ pub(crate) fn shared_group() -> Option<Arc<Group>> {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
-    let created = candidate_folders()
+    let created = candidate_group_folders()
         .into_iter()
         .find_map(|(parent, limit)| Group::create(&parent, limit, kib * 512).ok())?;
     let group = Arc::new(created);
@@ -51,7 +51,7 @@ pub(crate) fn shared_group() -> Option<Arc<Group>> {
 
 /// Folders where a control group may be made, each with the name of its limit's file: next to this
 /// process's group, since a group with processes has no limited groups inside, and within.
-fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
+fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut all = Vec::new();
     for line in own.lines() {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_group_goes_with_its_last_process() {
         // Where no control group can be made, there is nothing to test.
-        let Some(group) = shared_group() else {
+        let Some(group) = shared_control_group() else {
             return;
         };
         let folder = group.folder.clone();
@@ -171,7 +171,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         drop(command);
-        assert!(Arc::ptr_eq(&group, &shared_group().unwrap()));
+        assert!(Arc::ptr_eq(&group, &shared_control_group().unwrap()));
         drop(group);
         assert!(!folder.exists());
     }

@@ -60,14 +60,14 @@ pub fn load_governor(
 ) -> Result<PolicySet, GovernorLoadError> {
     let need = Need::from_allow_programs(allow_programs);
     set.map_own_governor(|program| {
-        load_program(program, base, need).map_err(|problem| GovernorLoadError {
+        load_own_governor(program, base, need).map_err(|problem| GovernorLoadError {
             program: program.to_string(),
             problem,
         })
     })
 }
 
-fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
+fn load_own_governor(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
     let (path, recorded_hash) = find_governor_file(program, base)?;
     let (hash, starter): (String, Arc<dyn GovernorStarter>) = match program.form() {
         ProgramForm::C => {

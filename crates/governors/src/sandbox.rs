@@ -94,7 +94,7 @@ impl Need {
 /// Limits the resources of a command's process, once started, in a process group without Ctrl-C.
 /// The process ends with this one.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn limit_resources(command: &mut Command, limits: Limits) {
+pub(crate) fn limit_command_resources(command: &mut Command, limits: Limits) {
     command.process_group(0);
     let parent = std::process::id();
     // SAFETY: the closure only calls the kernel, without allocating or locking.
@@ -106,7 +106,7 @@ pub(crate) fn limit_resources(command: &mut Command, limits: Limits) {
     }
 }
 
-/// Confines the process that a command starts, and limits its resources as [`limit_resources`]
+/// Confines the process that a command starts, and limits its resources as [`limit_command_resources`]
 /// does.
 ///
 /// # Errors

@@ -52,7 +52,7 @@ pub enum PollRule {
 
 /// Polling limit of a CPU under a polling policy, which may ask for a fixed limit or for the older
 /// rule.
-pub fn polling_limit_under(policy: &PollPolicy, states: &IdleStates, tick: TickRate) -> Nanoseconds {
+pub fn polling_limit_under_policy(policy: &PollPolicy, states: &IdleStates, tick: TickRate) -> Nanoseconds {
     match (policy.rule, policy.request_us) {
         (PollRule::First, None) => states
             .iter()
@@ -85,16 +85,16 @@ mod tests {
             rule: PollRule::First,
         };
         let three = make_states(&[(0, 0), (2_000, 2_000), (10_000, 20_000)], true);
-        let limit = polling_limit_under(&old, &three, TickRate::HZ_250);
+        let limit = polling_limit_under_policy(&old, &three, TickRate::HZ_250);
         assert_eq!(limit, Nanoseconds::from_micros(2));
-        let limit = polling_limit_under(&old, &make_states(&[(0, 0)], true), TickRate::HZ_250);
+        let limit = polling_limit_under_policy(&old, &make_states(&[(0, 0)], true), TickRate::HZ_250);
         assert_eq!(limit, TickRate::HZ_250.period());
         let request = PollPolicy {
             request_us: Some(40),
             ..old
         };
         let some = make_states(&[(0, 0), (2_000, 2_000)], true);
-        let limit = polling_limit_under(&request, &some, TickRate::HZ_250);
+        let limit = polling_limit_under_policy(&request, &some, TickRate::HZ_250);
         assert_eq!(limit, Nanoseconds::from_micros(40));
     }
 

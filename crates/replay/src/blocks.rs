@@ -27,7 +27,7 @@ impl Blocks {
         }
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn block_count(&self) -> usize {
         self.count
     }
 

@@ -197,7 +197,7 @@ impl Judge {
             .oracle
             .best_state(length, package_saving, latency_request);
         let transitions = match &self.states.power {
-            Some(power) => state_power(power, state).transitions(Nanoseconds(length)),
+            Some(power) => power_in_state(power, state).transitions(Nanoseconds(length)),
             None => 0,
         };
         OracleChoice {
@@ -246,7 +246,7 @@ impl Judge {
     }
 }
 
-fn state_power(power: &IdlePower, state: usize) -> StatePower {
+fn power_in_state(power: &IdlePower, state: usize) -> StatePower {
     power.states.get(state).copied().unwrap_or_default()
 }
 
@@ -260,8 +260,8 @@ fn energy_and_waste(
     best: OracleChoice,
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
-    let energy = state_power(power, state).femtojoules(time);
-    let mut oracle = state_power(power, best.state).asleep.femtojoules_over(time);
+    let energy = power_in_state(power, state).femtojoules(time);
+    let mut oracle = power_in_state(power, best.state).asleep.femtojoules_over(time);
     if last {
         oracle += u128::from(best.transitions);
     }

@@ -203,7 +203,7 @@ impl<'a> SharedState<'a> {
             (tick_inside && !state.polling).then_some(true)
         });
         if cpu.is_watched {
-            self.ask_shadow(cpu, end, period, got_tick);
+            self.ask_shadow_governor(cpu, end, period, got_tick);
         }
         self.flags.add(period);
         let limit_hit = period
@@ -224,7 +224,7 @@ impl<'a> SharedState<'a> {
     }
 
     /// Asks the shadow governor about an idle period that ended at `end` ns.
-    fn ask_shadow(
+    fn ask_shadow_governor(
         &self,
         cpu: &mut Cpu<'_>,
         end: u64,

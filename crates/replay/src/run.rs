@@ -56,7 +56,7 @@ pub fn replay_recording(
     let package = match setup.package {
         None => PackageStage::None,
         Some(package) => {
-            let windows = find_windows(reader, setup, package, &groups, extent, &mut progress)?;
+            let windows = find_all_idle_windows(reader, setup, package, &groups, extent, &mut progress)?;
             let governors = setup.policies.len();
             PackageStage::Tallies(Box::new(Tally::new(package, windows, governors, blocks)))
         }
@@ -70,7 +70,7 @@ pub fn replay_recording(
 
 /// Finds the windows in which all CPUs are idle, in a pass of its own without any governor.
 /// `extent`: times of the first and the last event, in ns.
-fn find_windows(
+fn find_all_idle_windows(
     reader: &mut Reader,
     setup: &Setup,
     package: PackageFigures,

@@ -153,7 +153,7 @@ impl Summary<'_, '_> {
         let tally = self.pass.package.tally();
         PolicyReport {
             policy: String::new(),
-            states: merge_groups(self.report_states_by_group(totals, &whole)),
+            states: merge_state_reports(self.report_states_by_group(totals, &whole)),
             selections: 0,
             tick_stops: None,
             poll_limit_hits: None,
@@ -272,7 +272,7 @@ impl Summary<'_, '_> {
 }
 
 /// Merges the reports of all groups of CPUs by the states' names.
-fn merge_groups(groups: Vec<Vec<StateReport>>) -> Vec<StateReport> {
+fn merge_state_reports(groups: Vec<Vec<StateReport>>) -> Vec<StateReport> {
     let mut merged: Vec<StateReport> = Vec::new();
     for state in groups.into_iter().flatten() {
         match merged.iter_mut().find(|known| known.state == state.state) {

@@ -96,12 +96,12 @@ impl WindowFinder {
         if self
             .busy
             .last()
-            .is_none_or(|last| are_apart(last.1, start, join))
+            .is_none_or(|last| are_further_apart_than(last.1, start, join))
         {
             self.busy.push((start, end));
         } else {
-            let first = self.busy.partition_point(|b| are_apart(b.1, start, join));
-            let after = first + self.busy[first..].partition_point(|b| !are_apart(end, b.0, join));
+            let first = self.busy.partition_point(|b| are_further_apart_than(b.1, start, join));
+            let after = first + self.busy[first..].partition_point(|b| !are_further_apart_than(end, b.0, join));
             if first == after {
                 self.busy.insert(first, (start, end));
             } else {
@@ -169,7 +169,7 @@ impl WindowFinder {
 }
 
 /// Whether more than `longest_gap` ns lie between the end of a busy time and the start of the next.
-fn are_apart(end: u64, start: u64, longest_gap: u64) -> bool {
+fn are_further_apart_than(end: u64, start: u64, longest_gap: u64) -> bool {
     start.saturating_sub(end) > longest_gap
 }
 
@@ -187,7 +187,7 @@ impl Windows {
         self.list.len()
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<&Window> {
+    pub(crate) fn window_at(&self, index: usize) -> Option<&Window> {
         self.list.get(index)
     }
 
@@ -217,10 +217,10 @@ impl Windows {
 
     /// Time that the package can sleep in these windows, in ns.
     pub(crate) fn possible_sleep_in(&self, windows: &Range<usize>) -> u64 {
-        let Some(last) = windows.clone().last().and_then(|last| self.get(last)) else {
+        let Some(last) = windows.clone().last().and_then(|last| self.window_at(last)) else {
             return 0;
         };
-        let before = self.get(windows.start).map_or(0, |w| w.sleep_before);
+        let before = self.window_at(windows.start).map_or(0, |w| w.sleep_before);
         let in_last = (last.end - last.start).saturating_sub(self.delay);
         last.sleep_before - before + in_last
     }
@@ -229,7 +229,7 @@ impl Windows {
     #[inline]
     pub(crate) fn first_window_ending_after(&self, time: u64, range: &Range<usize>) -> usize {
         // Shortcut for the most common cases: an empty range, or a first window that ends later.
-        if range.is_empty() || self.get(range.start).is_none_or(|w| w.end > time) {
+        if range.is_empty() || self.window_at(range.start).is_none_or(|w| w.end > time) {
             return range.start;
         }
         let after = self

@@ -38,7 +38,7 @@ pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<C
     let margin = first.document.margin_percent;
     let mut rows = make_rows(&table, &metrics, &baselines, &power_counts, level);
     let families = add_verdicts(&mut rows, &metrics, level, margin);
-    let order = order_by_baseline(&baselines);
+    let order = policy_indices_by_baseline(&baselines);
     let policies: Vec<String> = order.iter().map(|p| table.policies[*p].clone()).collect();
     sort_rows(&mut rows, &metrics, &table, &policies);
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
@@ -79,7 +79,7 @@ fn make_rows(
         .par_iter()
         .map(|(key, series)| {
             let metric = &metrics[key.metric];
-            let reference = find_reference(table, *key, metric, baselines, power_counts);
+            let reference = find_comparison_partner(table, *key, metric, baselines, power_counts);
             let load = &table.loads[key.load];
             series.row(
                 metric,
@@ -92,7 +92,7 @@ fn make_rows(
 }
 
 /// Finds what a series is compared with: its baseline's runs, or the reason why not.
-fn find_reference<'a>(
+fn find_comparison_partner<'a>(
     table: &'a SeriesTable,
     key: SeriesKey,
     metric: &Metric,
@@ -156,7 +156,7 @@ fn add_verdicts_in_family<'a>(
 
 /// Order of the policies by index: each baseline first, followed by the policies compared with it,
 /// otherwise as in the studies.
-fn order_by_baseline(baselines: &[usize]) -> Vec<usize> {
+fn policy_indices_by_baseline(baselines: &[usize]) -> Vec<usize> {
     let first_use = |baseline: usize| baselines.iter().position(|b| *b == baseline);
     let mut order: Vec<usize> = (0..baselines.len()).collect();
     order.sort_by_key(|p| (first_use(baselines[*p]), baselines[*p] != *p, *p));

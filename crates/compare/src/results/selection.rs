@@ -37,7 +37,7 @@ impl CompareOptions {
 
     /// Metrics to compare, each with one unit in all sources.
     pub(super) fn metrics_to_compare(&self, sources: &[Source]) -> Result<Vec<Metric>, CompareError> {
-        let known = known_metrics(sources)?;
+        let known = collect_known_metrics(sources)?;
         if self.metrics.is_empty() {
             let asked = |name: &str| {
                 let mut questions = sources.iter().flat_map(|s| &s.document.questions);
@@ -94,7 +94,7 @@ fn check_names_are_known<'a>(
 }
 
 /// All sources' metrics.
-fn known_metrics(sources: &[Source]) -> Result<Vec<&Metric>, CompareError> {
+fn collect_known_metrics(sources: &[Source]) -> Result<Vec<&Metric>, CompareError> {
     let mut first_uses: Vec<(&Metric, &str)> = Vec::new();
     for source in sources {
         for metric in &source.document.metrics {

@@ -70,14 +70,14 @@ impl SeriesTable {
         let names = metrics.iter().enumerate();
         let metrics: BTreeMap<&str, usize> = names.map(|(i, m)| (&*m.name, i)).collect();
         for (index, source) in sources.iter().enumerate() {
-            table.add_names(sources, source, options);
-            table.add_rows(sources, index, options, &metrics);
+            table.add_loads_and_policies(sources, source, options);
+            table.add_source_rows(sources, index, options, &metrics);
         }
         table
     }
 
     /// Adds the loads and policies that the source's document names.
-    fn add_names(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
+    fn add_loads_and_policies(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
         let document = &source.document;
         for (machine, workload) in document.loads() {
             if options.select(&machine.name, &workload.name) {
@@ -91,7 +91,7 @@ impl SeriesTable {
         }
     }
 
-    fn add_rows(
+    fn add_source_rows(
         &mut self,
         sources: &[Source],
         index: usize,

@@ -63,7 +63,7 @@ impl AmdCase {
 }
 
 /// A processor's random performance levels and frequencies.
-fn random_scale(rng: &mut Pcg64Mcg) -> PerfScale {
+fn random_performance_scale(rng: &mut Pcg64Mcg) -> PerfScale {
     let mut levels: [u8; 4] = rng.random();
     levels.sort_unstable();
     if rng.random_ratio(1, 3) {
@@ -93,8 +93,8 @@ fn random_scale(rng: &mut Pcg64Mcg) -> PerfScale {
     }
 }
 
-fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
-    let mut scale = random_scale(rng);
+fn random_amd_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
+    let mut scale = random_performance_scale(rng);
     let mode = match kernel.release() {
         release if release < FIRST_WITH_MODES => AmdMode::Passive,
         _ => [AmdMode::Active, AmdMode::Passive, AmdMode::Guided][rng.random_range(0..3)],
@@ -122,13 +122,13 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         _ => (driver.initial_minimum_frequency().0.min(top), top),
     };
     case.requests = (0..rng.random_range(1..20))
-        .map(|_| random_request(rng, top))
+        .map(|_| random_amd_request(rng, top))
         .collect();
     case
 }
 
 /// A random request by a governor on a CPU whose highest frequency is `top` kHz.
-fn random_request(rng: &mut Pcg64Mcg, top: u32) -> AmdRequest {
+fn random_amd_request(rng: &mut Pcg64Mcg, top: u32) -> AmdRequest {
     let capacity = [1024, rng.random_range(1..=1024)][rng.random_range(0..2)];
     AmdRequest {
         least: [0, rng.random_range(0..=1100)][rng.random_range(0..2)],
@@ -150,7 +150,7 @@ impl Check for AmdPstateCheck {
         let mut cases = Vec::new();
         let mut requests = 0;
         while requests < amount {
-            let case = random_case(rng, self.0.version);
+            let case = random_amd_case(rng, self.0.version);
             requests += case.requests.len();
             cases.push(case);
         }

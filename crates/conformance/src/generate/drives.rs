@@ -17,8 +17,8 @@ pub fn random_drive(rng: &mut Pcg64Mcg) -> DriveCase {
     let orderly = rng.random_ratio(3, 4);
     let mut states: Vec<DriveState> = (0..=npss.min(31))
         .map(|i| DriveState {
-            entry_us: random_latency(rng),
-            exit_us: random_latency(rng),
+            entry_us: random_drive_latency(rng),
+            exit_us: random_drive_latency(rng),
             non_operational: if orderly {
                 i >= first_non_operational
             } else {
@@ -56,16 +56,16 @@ pub fn randomize_rule(rng: &mut Pcg64Mcg, drive: &mut DriveCase) {
         .map(|s| i64::from(s.exit_us))
         .chain([100_000])
         .collect();
-    drive.max_latency_us = random_parameter(rng, &exits, 1 << 32);
-    drive.primary_timeout_ms = random_parameter(rng, &[100, (1 << 24) - 2], 1 << 26);
-    drive.secondary_timeout_ms = random_parameter(rng, &[2_000, (1 << 24) - 2], 1 << 26);
-    drive.primary_tolerance_us = random_parameter(rng, &sums, 1 << 33);
-    drive.secondary_tolerance_us = random_parameter(rng, &sums, 1 << 33);
+    drive.max_latency_us = random_apst_parameter(rng, &exits, 1 << 32);
+    drive.primary_timeout_ms = random_apst_parameter(rng, &[100, (1 << 24) - 2], 1 << 26);
+    drive.secondary_timeout_ms = random_apst_parameter(rng, &[2_000, (1 << 24) - 2], 1 << 26);
+    drive.primary_tolerance_us = random_apst_parameter(rng, &sums, 1 << 33);
+    drive.secondary_tolerance_us = random_apst_parameter(rng, &sums, 1 << 33);
 }
 
 /// Random value of a kernel parameter: its default, 0, at one of the limits, or anything up to the
 /// largest.
-fn random_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<u64> {
+fn random_apst_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<u64> {
     match rng.random_range(0..8) {
         0..=2 => None,
         3 => Some(0),
@@ -74,7 +74,7 @@ fn random_parameter(rng: &mut Pcg64Mcg, limits: &[i64], largest: i64) -> Option<
     }
 }
 
-fn random_latency(rng: &mut Pcg64Mcg) -> u32 {
+fn random_drive_latency(rng: &mut Pcg64Mcg) -> u32 {
     match rng.random_range(0..12) {
         0 => 0,
         1 => u32::MAX - rng.random_range(0..3),

@@ -10,7 +10,7 @@ use crate::record::{EventCase, EventRecord};
 ///
 /// With `shared`, some events come from another CPU in the same frequency domain.
 pub fn random_event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
-    let levels = random_levels(rng);
+    let levels = random_performance_levels(rng);
     let mut story = EventStory::new(rng, tick, shared);
     let events = (0..rng.random_range(5..=200))
         .map(|_| story.next_event(rng))
@@ -18,7 +18,7 @@ pub fn random_event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCa
     EventCase { levels, events }
 }
 
-fn random_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
+fn random_performance_levels(rng: &mut Pcg64Mcg) -> [u8; 6] {
     let mut levels: [u8; 6] = rng.random();
     // Real processors keep their levels in this order; the kernel does not check.
     if !rng.random_ratio(1, 10) {

@@ -18,7 +18,7 @@ use rand_pcg::Pcg64Mcg;
 
 use self::numbers::{MS, US, random_near_limit, random_by_magnitude};
 use self::story::{Story, Timers, Wakeups};
-use self::tables::{REAL_TABLES, random_table, states_from_real_table};
+use self::tables::{REAL_TABLES, random_state_table, states_from_real_table};
 use crate::record::{Case, HaltPoll};
 
 /// Random generator for batch number `batch` of a run with `seed`: independent of how batches are
@@ -45,8 +45,8 @@ pub fn random_governor_cases(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Vec
 
 /// Random case of one CPU with `calls` calls, for a tick of `tick` nanoseconds.
 pub fn random_governor_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
-    let states = random_table(rng, tick);
-    let calls = Story::new(rng, &states, tick).write_log(rng, calls);
+    let states = random_state_table(rng, tick);
+    let calls = Story::new(rng, &states, tick).generate_log(rng, calls);
     Case {
         halt_poll: random_halt_poll(rng),
         states,
@@ -75,7 +75,7 @@ pub fn regular_interrupt_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Ca
     };
     Case {
         halt_poll: None,
-        calls: story.write_log(rng, calls),
+        calls: story.generate_log(rng, calls),
         states,
     }
 }
@@ -96,7 +96,7 @@ fn random_halt_poll(rng: &mut Pcg64Mcg) -> Option<HaltPoll> {
 
 /// Random state table without calls, for the polling limit.
 pub fn random_state_table_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
-    let mut states = random_table(rng, tick);
+    let mut states = random_state_table(rng, tick);
     if rng.random_ratio(1, 3) {
         for state in &mut states {
             state.target_residency = random_near_limit(rng, &[10 * US, tick / 16, tick, 0]).max(0);

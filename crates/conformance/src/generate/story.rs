@@ -103,8 +103,8 @@ impl Story {
             tick,
             exits,
             limits,
-            wakeups: random_wakeups(rng, tick),
-            timers: random_timers(rng),
+            wakeups: random_wakeup_pattern(rng, tick),
+            timers: random_timer_pattern(rng),
             stop_or_restart: pick_one_of_four(rng, [0, 20, 100, 500]),
             refuse: pick_one_of_four(rng, [0, 0, 20, 300]),
             tighten: pick_one_of_four(rng, [0, 0, 30, 300]),
@@ -118,7 +118,7 @@ impl Story {
     }
 
     /// Writes a log of so many calls, during which the character may change.
-    pub(super) fn write_log(mut self, rng: &mut Pcg64Mcg, calls: usize) -> Vec<CallRecord> {
+    pub(super) fn generate_log(mut self, rng: &mut Pcg64Mcg, calls: usize) -> Vec<CallRecord> {
         let mut cpu = CpuMoment {
             clock: match rng.random_range(0..10) {
                 0 => 0,
@@ -132,8 +132,8 @@ impl Story {
         let mut log = Vec::with_capacity(calls);
         for _ in 0..calls {
             if is_hit_per_mille(rng, self.turn) {
-                self.wakeups = random_wakeups(rng, self.tick);
-                self.timers = random_timers(rng);
+                self.wakeups = random_wakeup_pattern(rng, self.tick);
+                self.timers = random_timer_pattern(rng);
             }
             let call = self.next_call(rng, &mut cpu);
             cpu.clock = call
@@ -274,7 +274,7 @@ impl Story {
     }
 }
 
-fn random_wakeups(rng: &mut Pcg64Mcg, tick: i64) -> Wakeups {
+fn random_wakeup_pattern(rng: &mut Pcg64Mcg, tick: i64) -> Wakeups {
     match rng.random_range(0..12) {
         0..=3 => {
             let period = random_by_magnitude(rng, 2 * US, 4 * tick);
@@ -298,7 +298,7 @@ fn random_wakeups(rng: &mut Pcg64Mcg, tick: i64) -> Wakeups {
     }
 }
 
-fn random_timers(rng: &mut Pcg64Mcg) -> Timers {
+fn random_timer_pattern(rng: &mut Pcg64Mcg) -> Timers {
     match rng.random_range(0..8) {
         0 | 1 => Timers::Far,
         2 | 3 => Timers::Near,

@@ -30,7 +30,7 @@ pub(super) const REAL_TABLES: [&[(i64, i64)]; 7] = [
 ];
 
 /// Random table of 1 to 10 idle states, shallowest first, mostly plausible.
-pub(super) fn random_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
+pub(super) fn random_state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
     let mut states = if rng.random_ratio(3, 10) {
         states_from_real_table(REAL_TABLES[rng.random_range(0..REAL_TABLES.len())])
     } else {

@@ -67,7 +67,7 @@ impl Schedutil {
             tick,
         );
         for frequency in &mut domain.frequency_for {
-            *frequency = table.at_or_above(*frequency);
+            *frequency = table.lowest_at_or_above(*frequency);
         }
         domain
             .boosts
@@ -117,7 +117,7 @@ impl Schedutil {
                 // A quarter more than the present frequency, so that the frequency rises before a
                 // CPU is busy all the time.
                 let reference = Kilohertz(now.saturating_add(now / 4));
-                table.at_or_above(exact_frequency(reference, self.capacity, performance.0))
+                table.lowest_at_or_above(exact_frequency(reference, self.capacity, performance.0))
             }
             _ => self.frequency_for[performance.0 as usize],
         }

@@ -51,8 +51,8 @@ impl IdlePolicy {
     /// Governor generation that the policy stands for; `None` for a governor that never changed.
     pub fn generation(&self) -> Option<&'static Generation> {
         match *self {
-            Self::Menu(kernel) => generations::find_generation(menu::generations(), kernel),
-            Self::Teo(kernel) => generations::find_generation(teo::generations(), kernel),
+            Self::Menu(kernel) => generations::find_generation(menu::menu_generations(), kernel),
+            Self::Teo(kernel) => generations::find_generation(teo::teo_generations(), kernel),
             _ => None,
         }
     }
@@ -230,7 +230,7 @@ impl IdleGovernor for Governor {
         for_each_governor!(self, governor => governor.poll_limit())
     }
 
-    fn rounds(&self) -> u32 {
+    fn pattern_passes(&self) -> u32 {
         for_each_governor!(self, governor => governor.rounds())
     }
 

@@ -46,7 +46,7 @@ impl Oracle {
     }
 
     /// An oracle governor that judges energy by power figures.
-    pub fn with_power(
+    pub fn new_with_power(
         states: &IdleStates,
         goal: OracleGoal,
         tick: TickRate,

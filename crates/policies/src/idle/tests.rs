@@ -17,12 +17,12 @@ fn kernels<'g>(generations: impl Iterator<Item = &'g Generation>) -> Vec<KernelV
 }
 
 fn menus() -> Vec<IdlePolicy> {
-    let kernels = kernels(menu::generations());
+    let kernels = kernels(menu::menu_generations());
     kernels.into_iter().map(IdlePolicy::Menu).collect()
 }
 
 fn menus_and_teos() -> Vec<IdlePolicy> {
-    let teos = kernels(teo::generations());
+    let teos = kernels(teo::teo_generations());
     let mut both = menus();
     both.extend(teos.into_iter().map(IdlePolicy::Teo));
     both
@@ -264,8 +264,8 @@ fn every_kernel_has_the_generation_that_began_last_before_it() {
     let index = |kernel: &str, of: &[&Generation]| {
         generations::index_of_generation(of.iter().copied(), kernel.parse().unwrap())
     };
-    let menus: Vec<_> = menu::generations().collect();
-    let teos: Vec<_> = teo::generations().collect();
+    let menus: Vec<_> = menu::menu_generations().collect();
+    let teos: Vec<_> = teo::teo_generations().collect();
     for (kernel, menu, teo) in [
         ("6.1.0", "6.1, 6.2", "6.1"),
         ("6.1", "6.1.158", "6.1"),

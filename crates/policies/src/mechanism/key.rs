@@ -83,7 +83,7 @@ impl TimeUnit {
         }
     }
 
-    const fn singular_and_abbreviation(self) -> (&'static str, &'static str) {
+    const fn name_and_abbreviation(self) -> (&'static str, &'static str) {
         match self {
             Self::Micros => ("microseconds", "us"),
             Self::Millis => ("milliseconds", "ms"),

@@ -70,7 +70,7 @@ impl PolicySet {
                 && !given_set.says(policy)
             {
                 let left_out = self.keys_set_elsewhere(policy);
-                kept = kept.with(policy.filled_from(own, &left_out))?;
+                kept = kept.with(policy.fill_gaps_from(own, &left_out))?;
             }
         }
         Ok(kept)

@@ -12,7 +12,7 @@ pub(crate) fn profile_tools() -> impl Iterator<Item = &'static str> {
 }
 
 /// Splits a part of a policy set into its tool and the rest; `None` if no tool has the name.
-fn split_tool(text: &str) -> Option<(&'static Tool, &str)> {
+fn split_off_tool(text: &str) -> Option<(&'static Tool, &str)> {
     let end = text.find(['[', '@']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     let tool = TOOLS.iter().find(|tool| tool.name == name.trim());
@@ -21,7 +21,7 @@ fn split_tool(text: &str) -> Option<(&'static Tool, &str)> {
 
 /// Whether a part of a policy set names a tool's profile, or tries to.
 pub(crate) fn is_profile(text: &str) -> bool {
-    split_tool(text).is_some()
+    split_off_tool(text).is_some()
 }
 
 /// Finds the profile that `TOOL[NAME]` names; `None` if the text does not begin with a tool.
@@ -30,7 +30,7 @@ pub(crate) fn is_profile(text: &str) -> bool {
 ///
 /// The tool has no such profile here, or the text is malformed.
 pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecError>> {
-    let (tool, rest) = split_tool(text.trim())?;
+    let (tool, rest) = split_off_tool(text.trim())?;
     let name = rest
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))

@@ -60,7 +60,7 @@ const fn tuned_profile(text: &'static str, summary: &'static str, source: &'stat
     }
 }
 
-const fn power_profile(
+const fn power_profiles_daemon_profile(
     text: &'static str,
     summary: &'static str,
     policies: &'static [&'static [&'static str]],
@@ -186,7 +186,7 @@ pub static PROFILES: &[Profile] = &[
             "profiles/throughput-performance/tuned.conf",
         )
     },
-    power_profile(
+    power_profiles_daemon_profile(
         "power-profiles[performance]",
         "high performance",
         &[SCALING_FAST, EPP_PERFORMANCE],
@@ -196,7 +196,7 @@ pub static PROFILES: &[Profile] = &[
             "on amd-pstate-epp: boost=1, lowest frequency to the lowest non-linear one",
         ],
     ),
-    power_profile(
+    power_profiles_daemon_profile(
         "power-profiles[balanced]",
         "the default: performance as the load asks for it (on battery the EPP is balance_power)",
         &[SCALING, EPP_BALANCED],
@@ -206,7 +206,7 @@ pub static PROFILES: &[Profile] = &[
             "on amd-pstate-epp: boost=1, lowest frequency to the lowest non-linear one",
         ],
     ),
-    power_profile(
+    power_profiles_daemon_profile(
         "power-profiles[power-saver]",
         "little power",
         &[SCALING, EPP_POWER],

@@ -27,7 +27,7 @@ pub enum LeaseCeiling {
     Of(Ceiling),
     /// The state with this driver's name is the deepest.
     Named(String),
-    /// The ceiling is just above C1 and C1E ([`auto_ceiling`]).
+    /// The ceiling is just above C1 and C1E ([`ceiling_just_above_c1`]).
     Auto,
 }
 
@@ -36,7 +36,7 @@ pub enum LeaseCeiling {
 const SHALLOW: Nanoseconds = Nanoseconds(10_000);
 
 /// The latency just above C1 and C1E: the exit latency of the deepest state that is still shallow, or of
-/// the shallowest one; at least 1 us, since 0 would be polling. `sleeping`: the exit latencies of the states
+/// the shallowest one; at least 1 us, since 0 would be polling. `exit_latencies`: the exit latencies of the states
 /// that do not poll. `None` if there is no such state.
 ///
 /// ```
@@ -44,11 +44,11 @@ const SHALLOW: Nanoseconds = Nanoseconds(10_000);
 /// use wakepath_units::Nanoseconds;
 ///
 /// let skylake = [2, 10, 85].map(Nanoseconds::from_micros);
-/// assert_eq!(auto_ceiling(skylake.into_iter()), Some(Nanoseconds(10_000)));
+/// assert_eq!(ceiling_just_above_c1(skylake.into_iter()), Some(Nanoseconds(10_000)));
 /// ```
-pub fn auto_ceiling(sleeping: impl Iterator<Item = Nanoseconds> + Clone) -> Option<Nanoseconds> {
-    let shallow = sleeping.clone().filter(|latency| *latency <= SHALLOW);
-    let ceiling = shallow.max().or_else(|| sleeping.min())?;
+pub fn ceiling_just_above_c1(exit_latencies: impl Iterator<Item = Nanoseconds> + Clone) -> Option<Nanoseconds> {
+    let shallow = exit_latencies.clone().filter(|latency| *latency <= SHALLOW);
+    let ceiling = shallow.max().or_else(|| exit_latencies.min())?;
     Some(ceiling.max(Nanoseconds::from_micros(1)))
 }
 
@@ -64,7 +64,7 @@ impl LeaseCeiling {
             Self::Named(name) => name,
             Self::Auto => {
                 let sleeping = states.iter().filter(|state| !state.polling);
-                let ceiling = auto_ceiling(sleeping.map(|state| state.exit_latency));
+                let ceiling = ceiling_just_above_c1(sleeping.map(|state| state.exit_latency));
                 return Ok(ceiling.map_or(Ceiling::Shallowest, Ceiling::Latency));
             }
         };

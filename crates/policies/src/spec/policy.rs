@@ -164,15 +164,15 @@ impl PolicySpec {
         let changed = if self.mechanism.versioned {
             std::iter::once(kernel)
                 .chain(kernel.next_series())
-                .find_map(|version| self.at_version(Some(version)))
+                .find_map(|version| self.in_version_if_known(Some(version)))
         } else {
-            self.at_version(None)
+            self.in_version_if_known(None)
         };
         changed.unwrap_or_else(|| self.clone())
     }
 
     /// The policy in another kernel version; `None` if its mechanism does not exist there.
-    fn at_version(&self, version: Option<KernelVersion>) -> Option<Self> {
+    fn in_version_if_known(&self, version: Option<KernelVersion>) -> Option<Self> {
         Self::new(self.mechanism, version, self.keys.clone(), self.own_governor()).ok()
     }
 
@@ -212,7 +212,7 @@ impl PolicySpec {
     /// Fills the policy's gaps from `own`, the policy that a machine runs: with the same mechanism,
     /// its version and keys apply where this policy has none. Keys in `left_out`, and keys that
     /// contradict this policy, are ignored.
-    pub(crate) fn filled_from(&self, own: &Self, left_out: &[&str]) -> Self {
+    pub(crate) fn fill_gaps_from(&self, own: &Self, left_out: &[&str]) -> Self {
         if own.mechanism != self.mechanism {
             return self.clone();
         }

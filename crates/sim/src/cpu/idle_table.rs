@@ -82,7 +82,7 @@ impl IdleTable {
             .map(|(index, state)| TrueState::new(index, state, &declared))
             .collect();
         Ok(Self {
-            poll_limit: poll::polling_limit_under(
+            poll_limit: poll::polling_limit_under_policy(
                 &poll.unwrap_or_default(),
                 &declared,
                 machine.tick_rate(),

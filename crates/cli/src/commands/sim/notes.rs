@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use wakepath_compare::{describe_missed_rate, significant_change, describe_drift};
+use wakepath_compare::{describe_missed_rate, mean_change_if_significant, describe_drift};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};
@@ -46,7 +46,7 @@ pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
                 .filter_map(|run| Some(run.drift?.percent))
                 .collect();
             let percent = match &result.runs[..] {
-                [_, _, _, _, ..] => significant_change(&drifts)?,
+                [_, _, _, _, ..] => mean_change_if_significant(&drifts)?,
                 // With too few runs for an interval between runs, each run's own interval counts.
                 runs => {
                     let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);

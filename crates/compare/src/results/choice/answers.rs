@@ -117,7 +117,7 @@ fn answer_for_subset(
     match choose_policy(comparison, &objective) {
         Ok(choice) => {
             answer.front =
-                front_policies(comparison, question, &objective.among).unwrap_or_default();
+                policies_on_front(comparison, question, &objective.among).unwrap_or_default();
             answer.choice = Some(choice);
             answer.update_sentences();
         }
@@ -128,7 +128,7 @@ fn answer_for_subset(
 
 /// Policies on the Pareto front in the metrics of a question; none if the question has only one
 /// metric.
-fn front_policies(
+fn policies_on_front(
     comparison: &Comparison,
     question: &Question,
     among: &Subset,

@@ -3,7 +3,7 @@
 use wakepath_results::{Condition, Goal, Metric};
 
 use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
-use super::subset::{PolicyRows, Subset, metric_by_name, mean_over_workloads};
+use super::subset::{PolicyRows, Subset, metric_by_name, mean_and_doubt_over_workloads};
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 
@@ -61,7 +61,7 @@ pub fn choose_policy(comparison: &Comparison, objective: &Objective) -> Result<C
 /// Makes a candidate of a policy from its rows for the goal, followed by the rows for each
 /// condition.
 fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidate {
-    let (value, doubt) = mean_over_workloads(&policy.rows[0]);
+    let (value, doubt) = mean_and_doubt_over_workloads(&policy.rows[0]);
     let mut candidate = Candidate {
         policy: policy.policy.to_owned(),
         value,
@@ -79,7 +79,7 @@ fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidat
     for (condition, rows) in conditions.iter().zip(&policy.rows[1..]) {
         for row in rows {
             let compliance = Compliance::judge(condition, row);
-            let miss = miss_percent(condition, row);
+            let miss = percent_beyond_limit(condition, row);
             candidate.holds = candidate.holds.max(compliance);
             let severity = (miss.max(0.0), compliance, miss);
             if candidate.worst.is_none() || severity > worst {
@@ -95,7 +95,7 @@ fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidat
 
 /// Percent of the limit by which the mean in a row misses a condition; 0 or less if the mean keeps
 /// the condition.
-fn miss_percent(condition: &Condition, row: &Row) -> f64 {
+fn percent_beyond_limit(condition: &Condition, row: &Row) -> f64 {
     let sign = if condition.below { 1.0 } else { -1.0 };
     let size = condition.limit.abs().max(f64::MIN_POSITIVE);
     sign * (row.mean - condition.limit) / size * 100.0

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_results::Better;
 
-use super::subset::{Subset, metric_by_name, mean_over_workloads};
+use super::subset::{Subset, metric_by_name, mean_and_doubt_over_workloads};
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 
@@ -41,7 +41,7 @@ pub fn find_pareto_front(
         .policy_rows(comparison, &names)?
         .into_iter()
         .map(|policy| {
-            let figures = policy.rows.iter().map(|rows| mean_over_workloads(rows));
+            let figures = policy.rows.iter().map(|rows| mean_and_doubt_over_workloads(rows));
             let (values, doubts) = figures.unzip();
             Point {
                 policy: policy.policy.to_owned(),

@@ -56,7 +56,7 @@ impl Subset {
             .collect();
         let complete: Vec<PolicyRows<'_>> = policies
             .iter()
-            .filter_map(|policy| find_rows(&index, metrics, loads, policy))
+            .filter_map(|policy| complete_rows_of_policy(&index, metrics, loads, policy))
             .collect();
         if complete.is_empty() {
             return Err(missing_figures_error(&index, metrics, loads, &policies));
@@ -69,7 +69,7 @@ impl Subset {
 }
 
 /// Rows of a policy in the metrics and loads; `None` if one is missing.
-fn find_rows<'a>(
+fn complete_rows_of_policy<'a>(
     index: &RowIndex<'a>,
     metrics: &[&str],
     loads: &[Load],
@@ -145,7 +145,7 @@ pub(super) fn metric_by_name<'a>(
 
 /// Mean over workloads, and how far it may be off if the figures are off independently of each
 /// other. The mean is geometric, and arithmetic if a figure is not above 0.
-pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
+pub(super) fn mean_and_doubt_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     let means: Vec<f64> = rows.iter().map(|row| row.mean).collect();
     let positive = means.iter().all(|mean| *mean > 0.0);
     let mean = if positive {

@@ -165,12 +165,12 @@ any_generation!(
 impl AnyMenu {
     /// The menu governor of a kernel release, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
-        Self::of_generation(index_of_generation(generations(), kernel), states, tick)
+        Self::of_generation(index_of_generation(menu_generations(), kernel), states, tick)
     }
 }
 
 /// Generations of the menu governor, oldest series first.
-pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
+pub fn menu_generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const LIST: &[Entry<Rules>] = &GENERATIONS;
     LIST.iter().map(|entry| &entry.generation)
 }
@@ -274,7 +274,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         self.intervals.push((slept / 1_000) as u32, longest);
     }
 
-    fn rounds(&self) -> u32 {
+    fn pattern_passes(&self) -> u32 {
         self.intervals.rounds(Self::RULES.outliers)
     }
 }

@@ -141,7 +141,7 @@ impl RecentIntervals {
     /// Replaces the oldest remembered interval by `us` microseconds. A length above `longest`
     /// counts as unknown.
     #[inline]
-    pub(super) fn push(&mut self, us: u32, longest: u32) {
+    pub(super) fn push_interval(&mut self, us: u32, longest: u32) {
         let new = if us <= longest { us } else { UNKNOWN };
         let slot = &mut self.intervals[self.oldest % REMEMBERED];
         self.totals.remove(*slot);
@@ -153,7 +153,7 @@ impl RecentIntervals {
     /// Replaces the oldest remembered interval by an unknown one.
     #[inline]
     pub(super) fn push_unknown(&mut self) {
-        self.push(UNKNOWN, UNKNOWN);
+        self.push_interval(UNKNOWN, UNKNOWN);
     }
 
     /// Finds the idle interval that repeats, if any.
@@ -361,21 +361,21 @@ impl RecentIntervals {
         // Maxima of pairs, then of fours, then of all: no comparison waits for more than a few
         // others.
         let us = &self.intervals;
-        merge_longest(
-            merge_longest(longest_first(us[0], us[1]), longest_first(us[2], us[3])),
-            merge_longest(longest_first(us[4], us[5]), longest_first(us[6], us[7])),
+        two_longest_of_pairs(
+            two_longest_of_pairs(sort_descending(us[0], us[1]), sort_descending(us[2], us[3])),
+            two_longest_of_pairs(sort_descending(us[4], us[5]), sort_descending(us[6], us[7])),
         )
     }
 }
 
 #[inline(always)]
-fn longest_first(x: u32, y: u32) -> [u32; 2] {
+fn sort_descending(x: u32, y: u32) -> [u32; 2] {
     [x.max(y), x.min(y)]
 }
 
 /// The two longest of two pairs, each with the longer interval first.
 #[inline(always)]
-fn merge_longest([x, x_second]: [u32; 2], [y, y_second]: [u32; 2]) -> [u32; 2] {
+fn two_longest_of_pairs([x, x_second]: [u32; 2], [y, y_second]: [u32; 2]) -> [u32; 2] {
     [x.max(y), x.min(y).max(x_second.max(y_second))]
 }
 

@@ -31,7 +31,7 @@ impl AnyTeo {
     /// The teo governor of a kernel from 6.11 on, for a CPU that has never been idle; `None` for an
     /// older kernel, which has [`Teo61`].
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
-        let later = index_of_generation(generations(), kernel).checked_sub(1)?;
+        let later = index_of_generation(teo_generations(), kernel).checked_sub(1)?;
         Some(Self::of_generation(later, states, tick))
     }
 }
@@ -44,7 +44,7 @@ pub fn has_known_rules(kernel: KernelVersion) -> bool {
 }
 
 /// Generations of the teo governor, oldest series first.
-pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
+pub fn teo_generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const FIRST: &Generation = &generations::LINUX_6_1;
     const LATER: &[Entry<generations::Rules>] = &GENERATIONS;
     std::iter::once(FIRST).chain(LATER.iter().map(|entry| &entry.generation))

@@ -135,7 +135,7 @@ impl AmdClock {
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
         let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
         let highest = counting.map(|(_, r)| r.desired.max(r.minimum)).max()?;
-        Some(self.table.at_or_above(self.driver.frequency_of(highest)))
+        Some(self.table.lowest_at_or_above(self.driver.frequency_of(highest)))
     }
 
     pub(super) fn end_slot(

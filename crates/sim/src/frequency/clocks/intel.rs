@@ -19,7 +19,7 @@ pub(super) fn level(frequency: Kilohertz) -> u8 {
 }
 
 pub(super) fn frequency_of(table: &FrequencyTable, level: u8) -> Kilohertz {
-    table.at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
+    table.lowest_at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
 }
 
 /// `intel_pstate` without HWP.

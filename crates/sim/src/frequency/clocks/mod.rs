@@ -81,7 +81,7 @@ impl Domain {
     ) -> Result<Self, SimError> {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
-        let own_limit = table.at_or_below(cluster.own_limit(cpus.start));
+        let own_limit = table.highest_at_or_below(cluster.own_limit(cpus.start));
         let limit = table.as_slice().partition_point(|f| *f < own_limit);
         let (decider, start) = Decider::new(cluster, cpus.len(), policy, name, tick)?;
         let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
@@ -215,7 +215,7 @@ impl Domain {
         cpus: &[Cpu],
         active: &[bool],
     ) -> bool {
-        self.limit = self.index_of(self.table.at_or_below(limit.min(self.own_limit)));
+        self.limit = self.index_of(self.table.highest_at_or_below(limit.min(self.own_limit)));
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
         let next = self.decider.end_slot(now, cpus, active, khz, self.current);
         self.ask_for(next.unwrap_or(self.table.as_slice()[self.wanted]))
