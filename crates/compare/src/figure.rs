@@ -211,33 +211,33 @@ mod tests {
         assert_eq!(milliwatts(&[9_999.0]).name, "mW");
         // A column has one unit, which its largest value decides.
         let watts = milliwatts(&[800.0, 10_000.0, f64::NAN]);
-        assert_eq!(watts.title("power"), "power, W");
-        assert_eq!(watts.figure(800.0, None), "0.8000");
-        assert_eq!(watts.figure(188_345.0, Some(1_350.0)), "188.3");
+        assert_eq!(watts.title_with_unit("power"), "power, W");
+        assert_eq!(watts.format_figure(800.0, None), "0.8000");
+        assert_eq!(watts.format_figure(188_345.0, Some(1_350.0)), "188.3");
         assert_eq!(
-            watts.interval(188_345.0, [187_000.0, 189_700.0]),
+            watts.format_interval(188_345.0, [187_000.0, 189_700.0]),
             "187.0 to 189.7"
         );
         // Assumed figures of hundreds of watts have no tenths.
-        let assumed = watts.assumed();
-        assert_eq!(assumed.figure(477_283.0, Some(91.0)), "477");
+        let assumed = watts.for_assumed_power();
+        assert_eq!(assumed.format_figure(477_283.0, Some(91.0)), "477");
         assert_eq!(
-            assumed.interval(477_283.0, [477_192.0, 477_374.0]),
+            assumed.format_interval(477_283.0, [477_192.0, 477_374.0]),
             "477 to 477"
         );
-        assert_eq!(assumed.figure(12_345.0, Some(0.1)), "12");
+        assert_eq!(assumed.format_figure(12_345.0, Some(0.1)), "12");
         assert_eq!(
-            milliwatts(&[997.5]).assumed().figure(997.48, Some(0.1)),
+            milliwatts(&[997.5]).for_assumed_power().format_figure(997.48, Some(0.1)),
             "997"
         );
         assert_eq!(
-            milliwatts(&[9.974]).assumed().figure(9.9748, Some(0.001)),
+            milliwatts(&[9.974]).for_assumed_power().format_figure(9.9748, Some(0.001)),
             "9.97"
         );
         assert_eq!(
             Unit::for_value("us", 1.0)
-                .assumed()
-                .figure(99.4321, Some(0.01)),
+                .for_assumed_power()
+                .format_figure(99.4321, Some(0.01)),
             "99.432"
         );
         assert_eq!(Unit::for_value("us", 1e9).name, "us");
@@ -247,10 +247,10 @@ mod tests {
             (4176.4, "4176 uJ"),
             (2.4e7, "24.0 J"),
         ] {
-            let energy = Unit::for_value("uJ", uj).assumed();
-            assert_eq!(format!("{} {}", energy.figure(uj, None), energy.name), text);
+            let energy = Unit::for_value("uJ", uj).for_assumed_power();
+            assert_eq!(format!("{} {}", energy.format_figure(uj, None), energy.name), text);
         }
-        assert_eq!(Unit::for_value("", 1.0).title("IOPS"), "IOPS");
+        assert_eq!(Unit::for_value("", 1.0).title_with_unit("IOPS"), "IOPS");
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub fn estimate_gain(
         return Ok(gain_of_zero_runs([baseline.len(), series.len()]));
     }
     let scale = Scale(metric.mean);
-    let [a, b] = [baseline, series].map(|values| scale.convert(values));
+    let [a, b] = [baseline, series].map(|values| scale.convert_values(values));
     let estimate = scale.estimate_log_ratio(&a, &b, design);
     let (log_ratio, error) = (estimate.log_ratio, estimate.error());
     let [from, to, p_value] = if error > 0.0 {
@@ -154,7 +154,7 @@ pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 
     }
     let positive = values.iter().all(|v| *v > 0.0);
     let scale = Scale(if positive { kind } else { Mean::Arithmetic });
-    let scaled = scale.convert(values);
+    let scaled = scale.convert_values(values);
     let (runs, middle) = (scaled.len() as f64, arithmetic_mean(&scaled));
     let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();
     let quantile = StudentsT::new(0.0, 1.0, runs - 1.0).ok()?;

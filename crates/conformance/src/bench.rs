@@ -82,7 +82,7 @@ pub fn compare_speed(
         for source in sources.iter().filter(|source| source.is_compared_for(subject)) {
             let setting = GovernorSetting {
                 subject,
-                version: source.kernel()?,
+                version: source.kernel_version()?,
                 tick,
             };
             let program = KernelProgram::build(subject, source, tick.hz(), None)?;

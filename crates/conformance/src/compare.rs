@@ -75,7 +75,7 @@ pub fn settings_to_compare<'s>(
         for source in sources.iter().filter(|source| source.is_compared_for(subject)) {
             let most = if subject.depends_on_tick() { ticks.len() } else { 1 };
             for &tick in ticks.iter().take(most) {
-                let version = source.kernel()?;
+                let version = source.kernel_version()?;
                 settings.push((
                     GovernorSetting {
                         subject,
@@ -151,7 +151,7 @@ pub fn compare_all_policies(
         }
         rows.push(ReleaseRow {
             policy: policy_name(setting),
-            source: source.describe(),
+            source: source.describe_package(),
             hz: setting.subject.depends_on_tick().then(|| setting.tick.hz()),
             decisions: results.iter().map(|(_, result)| result.decisions).sum(),
             differences: results.iter().map(|(_, result)| result.differences).sum(),

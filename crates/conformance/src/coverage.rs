@@ -43,7 +43,7 @@ pub fn measure_branch_coverage(sources: &[KernelSource], batches: u64, seed: u64
 fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<CoverageRow> {
     let setting = GovernorSetting {
         subject,
-        version: source.kernel()?,
+        version: source.kernel_version()?,
         tick: TickRate::HZ_250,
     };
     let program = KernelProgram::build_counting(subject, source, setting.tick.hz())?;

@@ -301,11 +301,11 @@ static u64 last(void) { return wanted(NULL); }
 
     #[test]
     fn a_function_is_cut_from_its_type_to_its_brace() -> Result<()> {
-        let cut = CFile::new(SAMPLE).function("wanted")?;
+        let cut = CFile::new(SAMPLE).cut_function("wanted")?;
         assert!(cut.starts_with("static int __init wanted("), "{cut}");
         assert!(cut.ends_with("return 0;\n}"), "{cut}");
         assert_eq!(
-            CFile::new(SAMPLE).function("last")?,
+            CFile::new(SAMPLE).cut_function("last")?,
             "static u64 last(void) { return wanted(NULL); }"
         );
         Ok(())
@@ -319,7 +319,7 @@ static u64 last(void) { return wanted(NULL); }
             "#define LIMIT (3 * \\\n\t       4)"
         );
         assert_eq!(
-            file.structure("thing")?,
+            file.cut_struct("thing")?,
             "struct thing {\n\tint a;\n\tstruct { int b; } inner;\n};"
         );
         assert_eq!(
@@ -332,9 +332,9 @@ static u64 last(void) { return wanted(NULL); }
     #[test]
     fn what_is_not_there_is_an_error() {
         let file = CFile::new(SAMPLE);
-        assert!(file.function("other").is_err());
-        assert!(file.function("wante").is_err());
-        assert!(file.structure("dev").is_err());
+        assert!(file.cut_function("other").is_err());
+        assert!(file.cut_function("wante").is_err());
+        assert!(file.cut_struct("dev").is_err());
         assert!(file.cut_variable("LIMIT").is_err());
         assert!(file.cut_macro("LIM").is_err());
     }
@@ -351,8 +351,8 @@ static u64 last(void) { return wanted(NULL); }
             "struct s {",
         ] {
             let file = CFile::new(text);
-            assert!(file.function("f").is_err());
-            assert!(file.structure("s").is_err());
+            assert!(file.cut_function("f").is_err());
+            assert!(file.cut_struct("s").is_err());
         }
     }
 }

@@ -161,7 +161,7 @@ impl Common {
             .build_global()?;
         let sources = source::obtain_all_sources(&source_cache_folder())?;
         for source in &sources {
-            eprintln!("comparing with {}", source.describe());
+            eprintln!("comparing with {}", source.describe_package());
         }
         Ok(sources)
     }
@@ -252,7 +252,7 @@ fn run_coverage(arguments: &BatchArguments) -> Result<()> {
 fn print_kernel_answers(arguments: &LogArguments) -> Result<()> {
     let governor = log::KernelGovernor::parse(&arguments.governor)?;
     let source = KernelSource::obtain(governor.version, &source_cache_folder())?;
-    eprintln!("answers of {}", source.describe());
+    eprintln!("answers of {}", source.describe_package());
     let tick = tick_rate_from_hz(arguments.hz)?;
     let answers =
         log::answer_log_by_kernel(governor, &source, tick, &arguments.states, &arguments.calls)?;

@@ -80,7 +80,7 @@ fn cut_pelt_functions(source: &KernelSource) -> Result<String> {
     let mut cut = source.text("kernel/sched/sched-pelt.h")?;
     cut += header.cut_macro("PELT_MIN_DIVIDER")?;
     cut += "\n";
-    cut += header.function("get_pelt_divider")?;
+    cut += header.cut_function("get_pelt_divider")?;
     for name in [
         "decay_load",
         "__accumulate_pelt_segments",
@@ -89,7 +89,7 @@ fn cut_pelt_functions(source: &KernelSource) -> Result<String> {
         "___update_load_avg",
     ] {
         cut += "\n";
-        cut += code.function(name)?;
+        cut += code.cut_function(name)?;
     }
     Ok(cut)
 }

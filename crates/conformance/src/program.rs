@@ -90,7 +90,7 @@ impl KernelProgram {
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
         Self::try_compile(flags, subject, source, hz, alteration)
-            .with_context(|| format!("{} of {} at HZ={hz}", subject.name(), source.describe()))
+            .with_context(|| format!("{} of {} at HZ={hz}", subject.name(), source.describe_package()))
     }
 
     fn try_compile(
@@ -226,7 +226,7 @@ fn add_cut_pieces(compiler: &mut Command, cut: &str, folder: &Path) -> Result<()
 /// Text of a kernel file, altered if the alteration is for this file.
 fn alter_if_for_file(alteration: Option<&Alteration>, file: &str, text: String) -> Result<String> {
     match alteration {
-        Some(alteration) => alteration.apply(file, text),
+        Some(alteration) => alteration.alter_file_text(file, text),
         None => Ok(text),
     }
 }

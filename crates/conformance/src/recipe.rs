@@ -117,10 +117,10 @@ pub(crate) fn cut_pieces(text: &str, pieces: &[Piece]) -> Result<String> {
     for piece in pieces {
         match piece {
             Macro(name) => cut += file.cut_macro(name)?,
-            Struct(name) => cut += file.structure(name)?,
+            Struct(name) => cut += file.cut_struct(name)?,
             Variable(name) => cut += file.cut_variable(name)?,
-            Function(name) => cut += file.function(name)?,
-            FunctionOfSome(name) => cut += file.function(name).unwrap_or_default(),
+            Function(name) => cut += file.cut_function(name)?,
+            FunctionOfSome(name) => cut += file.cut_function(name).unwrap_or_default(),
             Ours(header) => cut.extend(["#include \"", header, "\""]),
         }
         cut += "\n\n";

@@ -273,7 +273,7 @@ impl Case {
     /// Call log of the case in the form that `wakepath policy idle` reads.
     pub fn calls_csv(&self) -> String {
         self.calls.iter().fold(String::new(), |mut text, call| {
-            let _ = writeln!(text, "{}", call.asked());
+            let _ = writeln!(text, "{}", call.to_input_call());
             text
         })
     }

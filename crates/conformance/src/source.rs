@@ -134,7 +134,7 @@ impl KernelSource {
         };
 
         let debian_version = match &origin {
-            Some(origin) => origin.version().to_owned(),
+            Some(origin) => origin.package_version().to_owned(),
             None => newest_cached_version(&shelf).ok_or_else(|| {
                 anyhow!(
                     "{package} is neither installed, nor in the cache {}, nor known to apt; run \
@@ -245,7 +245,7 @@ impl Origin {
 
     fn find_in_other_suite(package: &str, pinned: &'static PinnedPackage, shelf: &Path) -> Result<Self> {
         let apt = OtherSuite::download_package_lists(pinned.suite, shelf)?;
-        let policy = command_output(apt.command("apt-cache").args(["policy", package]))?;
+        let policy = command_output(apt.apt_command("apt-cache").args(["policy", package]))?;
         let version =
             candidate_version(&policy).with_context(|| format!("{} has no {package}", pinned.suite))?;
         Ok(Self::Elsewhere {
@@ -311,7 +311,7 @@ impl Origin {
                         pinned.version
                     );
                 }
-                let mut apt = apt.command("apt-get");
+                let mut apt = apt.apt_command("apt-get");
                 download_and_extract_archive(&mut apt, package, version, sha256, folder)
             }
         }
@@ -462,7 +462,7 @@ impl OtherSuite {
             other.folder.path().join("sources.list"),
             format!("deb [signed-by={KEYRING}] {archive} {suite} main\n"),
         )?;
-        command_output(other.command("apt-get").args(["-q", "update"]))
+        command_output(other.apt_command("apt-get").args(["-q", "update"]))
             .with_context(|| format!("cannot get the package lists of {suite}"))?;
         Ok(other)
     }

@@ -89,7 +89,7 @@ impl CGovernor {
 impl GovernorStarter for CGovernor {
     fn check_governor(&self) -> Result<Option<String>, String> {
         let binary = compile::compile_governor(&self.source, ANY_TICK, self.need)?;
-        Ok(binary.warnings().map(str::to_owned))
+        Ok(binary.gcc_warnings().map(str::to_owned))
     }
 
     fn copy_for_results(&self) -> Option<(String, &str)> {
@@ -155,7 +155,7 @@ impl ServerSlots {
 
 impl Server {
     fn start_process(binary: &Binary) -> Result<Self, String> {
-        let (mut command, _launcher) = binary.command()?;
+        let (mut command, _launcher) = binary.server_command()?;
         sandbox::limit_command_resources(&mut command, process::LIMITS);
         let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
@@ -233,7 +233,7 @@ impl RunningCode {
         let Some(status) = process.status() else {
             return error;
         };
-        let words = process.last_words();
+        let words = process.end_of_standard_error();
         match (status.code(), status.signal()) {
             (Some(ENDLESS), _) => format!(
                 "it computed for more than a second of processor time without an answer to question {question}: a loop \

@@ -285,7 +285,7 @@ impl RunningProgram {
             "it answered `{}` to question {question}. Expected one line such as 2,1: the index of an idle state, and 1 if the \
              tick may stop, else 0{}",
             shown.escape_default(),
-            self.process.last_words()
+            self.process.end_of_standard_error()
         )
     }
 }
@@ -317,7 +317,7 @@ impl RunningGovernor for RunningProgram {
             return Err(format!(
                 "it wrote something before it was asked question {question}; expected one line for each `select`, and none for \
                  other lines{}",
-                self.process.last_words()
+                self.process.end_of_standard_error()
             ));
         }
         self.process.send(self.lines.as_bytes())?;

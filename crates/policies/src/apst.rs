@@ -209,7 +209,7 @@ pub fn plan_apst_table(
         let descriptor = states.get(usize::from(state)).copied().unwrap_or_default();
         let verdict = if enabled {
             table.0[usize::from(state)] = target;
-            chooser.judge(state, &descriptor)
+            chooser.judge_power_state(state, &descriptor)
         } else {
             ApstVerdict::Off
         };

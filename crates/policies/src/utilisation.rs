@@ -143,19 +143,19 @@ impl Runnable {
     #[inline(always)]
     pub fn account_until(&mut self, now: u64, tasks: u32, capacity: u32) {
         let tasks = tasks.min(Self::MOST) * Self::ONE;
-        self.0.advance(now, tasks * capacity / 1024);
+        self.0.account_until(now, tasks * capacity / 1024);
     }
 
     /// Subtracts the runnable signal of a task that leaves the CPU; both signals must have the same
     /// time.
     pub fn remove_task(&mut self, task: Self) {
-        self.0.remove(task.0);
+        self.0.remove_task(task.0);
     }
 
     /// Adds the runnable signal of a task that comes to the CPU; both signals must have the same
     /// time.
     pub fn add_task(&mut self, task: Self) {
-        self.0.add(task.0);
+        self.0.add_task(task.0);
     }
 
     /// The runnable signal: 1024 for each task that is always running or waiting.
@@ -177,16 +177,16 @@ impl CpuUtilisation {
     /// Begins an idle period at `now` ns: the CPU was busy until then. Returns the utilisation, 0
     /// to 1024.
     pub fn begin_idle_period(&mut self, now: u64) -> u16 {
-        self.signal.advance(now, if self.known { 1024 } else { 0 });
+        self.signal.account_until(now, if self.known { 1024 } else { 0 });
         self.known = true;
-        self.signal.get() as u16
+        self.signal.out_of_1024() as u16
     }
 
     /// Ends an idle period at `now` ns: the CPU was idle until then. Returns the utilisation, 0 to
     /// 1024.
     pub fn end_idle_period(&mut self, now: u64) -> u16 {
-        self.signal.advance(now, 0);
-        self.signal.get() as u16
+        self.signal.account_until(now, 0);
+        self.signal.out_of_1024() as u16
     }
 }
 
@@ -213,17 +213,17 @@ mod tests {
     #[test]
     fn each_task_counts_whole() {
         let mut runnable = Runnable::default();
-        runnable.advance(10_000_000_000, 3, 1024);
-        assert_eq!(runnable.get(), 3 * 1024);
-        runnable.advance(10_000_000_000 + (32 << 20), 1, 1024);
-        assert!(runnable.get().abs_diff(2 * 1024) <= 1, "{}", runnable.get());
+        runnable.account_until(10_000_000_000, 3, 1024);
+        assert_eq!(runnable.tasks_times_1024(), 3 * 1024);
+        runnable.account_until(10_000_000_000 + (32 << 20), 1, 1024);
+        assert!(runnable.tasks_times_1024().abs_diff(2 * 1024) <= 1, "{}", runnable.tasks_times_1024());
         let mut task = Runnable::default();
-        task.advance(10_000_000_000 + (32 << 20), 1, 512);
-        runnable.remove(task);
-        assert!(runnable.get().abs_diff(1536) <= 1, "{}", runnable.get());
+        task.account_until(10_000_000_000 + (32 << 20), 1, 512);
+        runnable.remove_task(task);
+        assert!(runnable.tasks_times_1024().abs_diff(1536) <= 1, "{}", runnable.tasks_times_1024());
         // More than count, for as long as it takes.
-        runnable.advance(90_000_000_000, 1_000_000, 1024);
-        assert_eq!(runnable.get(), 16 * 1024);
+        runnable.account_until(90_000_000_000, 1_000_000, 1024);
+        assert_eq!(runnable.tasks_times_1024(), 16 * 1024);
     }
 
     /// What is left of a signal after some units of time.
@@ -241,19 +241,19 @@ mod tests {
     #[test]
     fn half_is_left_after_32_periods() {
         let mut u = Utilisation::default();
-        u.advance(10_000_000_000, 1024);
-        assert_eq!(u.get(), 1024);
-        u.advance(10_000_000_000 + (32 << 20), 0);
-        assert!((511..=512).contains(&u.get()), "{}", u.get());
+        u.account_until(10_000_000_000, 1024);
+        assert_eq!(u.out_of_1024(), 1024);
+        u.account_until(10_000_000_000 + (32 << 20), 0);
+        assert!((511..=512).contains(&u.out_of_1024()), "{}", u.out_of_1024());
     }
 
     #[test]
     fn a_half_busy_cpu_settles_at_half() {
         let mut u = Utilisation::default();
         for i in 0..20_000_u64 {
-            u.advance(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
+            u.account_until(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
         }
-        assert!((500..=524).contains(&u.get()), "{}", u.get());
+        assert!((500..=524).contains(&u.out_of_1024()), "{}", u.out_of_1024());
     }
 
     proptest! {
@@ -265,20 +265,20 @@ mod tests {
             for (dt, running) in steps {
                 now += dt;
                 most = most.max(running);
-                u.advance(now, running);
-                prop_assert!(u.get() <= most);
+                u.account_until(now, running);
+                prop_assert!(u.out_of_1024() <= most);
             }
         }
 
         #[test]
         fn splitting_an_interval_changes_nothing_to_speak_of(a in 0_u64..1 << 33, b in 0_u64..1 << 33, running in 0_u32..=1024) {
             let (mut whole, mut split) = (Utilisation::default(), Utilisation::default());
-            whole.advance(1 << 30, 700);
-            split.advance(1 << 30, 700);
-            whole.advance((1 << 30) + a + b, running);
-            split.advance((1 << 30) + a, running);
-            split.advance((1 << 30) + a + b, running);
-            prop_assert!(whole.get().abs_diff(split.get()) <= 1);
+            whole.account_until(1 << 30, 700);
+            split.account_until(1 << 30, 700);
+            whole.account_until((1 << 30) + a + b, running);
+            split.account_until((1 << 30) + a, running);
+            split.account_until((1 << 30) + a + b, running);
+            prop_assert!(whole.out_of_1024().abs_diff(split.out_of_1024()) <= 1);
         }
     }
 }

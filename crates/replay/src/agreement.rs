@@ -113,7 +113,7 @@ impl ShadowGovernor {
 
     /// Why a user's own governor no longer answers; `None` while it answers.
     pub fn failure_reason(&self) -> Option<&str> {
-        self.governor.as_ref()?.failure()
+        self.governor.as_ref()?.failure_reason()
     }
 
     /// Notes that the tick ran at `time`: perhaps the tick ended the last idle period.

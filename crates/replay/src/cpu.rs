@@ -93,7 +93,7 @@ impl<'a> Cpu<'a> {
             group,
             spans: IdleSpans::default(),
             leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
-            latency_limit: setup.latency_limit(number),
+            latency_limit: setup.latency_limit_of_cpu(number),
             woken_at: None,
             completed_at: 0,
             woken_inside: false,
@@ -146,7 +146,7 @@ impl<'a> Cpu<'a> {
     /// Fails if a user's own governor on this CPU no longer answers.
     pub(crate) fn check_own_governors(&self) -> Result<(), ReplayError> {
         let failures = self.loops.iter().filter_map(IdleLoop::failure_reason);
-        match failures.chain(self.shadow.failure()).next() {
+        match failures.chain(self.shadow.failure_reason()).next() {
             Some(why) => Err(ReplayError::Governor(why.to_owned())),
             None => Ok(()),
         }

@@ -161,7 +161,7 @@ impl Drives {
                 .gaps
                 .saturating_record(time.saturating_sub(since) / 1_000);
         }
-        drive.give_up(time);
+        drive.drop_lost_requests(time);
         let issue = RequestIssue { time, cpu };
         if drive.in_flight.insert(block.sector, issue).is_some() {
             drive.missed += 1;
@@ -239,7 +239,7 @@ fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
     for value in histogram.iter_recorded() {
         gaps.add(value.value_iterated_to(), value.count_at_value());
     }
-    let found = gaps.best_timeout(transition_ms * 1_000);
+    let found = gaps.suggest_timeout(transition_ms * 1_000);
     let total: u64 = gaps.total_us.iter().sum();
     Timeout {
         transition_ms,

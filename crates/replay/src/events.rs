@@ -84,7 +84,7 @@ impl<'a> SharedState<'a> {
 
     /// Makes a CPU before its first event.
     pub(crate) fn new_cpu(&self, number: u32) -> Cpu<'a> {
-        let group = &self.groups[self.setup.group_of(number)];
+        let group = &self.groups[self.setup.group_index_of_cpu(number)];
         let exports_calls = self.calls.as_ref().is_some_and(|(cpu, _)| *cpu == number);
         Cpu::new(self.setup, group, number, self.blocks, exports_calls)
     }
@@ -118,7 +118,7 @@ impl<'a> SharedState<'a> {
             EventKind::Timer(_) | EventKind::Wake { .. } => self.end_and_judge_span(cpu),
             EventKind::BlockIssue(block) => {
                 self.end_and_judge_span(cpu);
-                self.drives.issue(time, event.cpu, block);
+                self.drives.note_issue(time, event.cpu, block);
                 self.extend_lease_if_counted(cpu, time, Grant::grants_on_issue);
             }
             EventKind::BlockComplete(block) => self.handle_completion(cpu, time, block),
@@ -138,7 +138,7 @@ impl<'a> SharedState<'a> {
     /// Handles the completion of a block request on a CPU.
     fn handle_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
         self.end_and_judge_span(cpu);
-        self.drives.complete(time, cpu.number as u32, block);
+        self.drives.note_completion(time, cpu.number as u32, block);
         let time_block = cpu.block_cursor.block(&self.blocks, time);
         self.counts[time_block].io_completions += 1;
         let woken_at = cpu.woken_at.take();
@@ -238,7 +238,7 @@ impl<'a> SharedState<'a> {
         let start = end.saturating_sub(packed.duration());
         let place = (end, cpu.block_cursor.block(&self.blocks, start));
         cpu.shadow
-            .ask(place, &period, self.tick_period, cpu.spans.longest());
+            .ask_about_period(place, &period, self.tick_period, cpu.spans.longest_span());
     }
 
     /// Ends a CPU's open idle span, if any, and judges the recorded idle periods of the span.
@@ -252,16 +252,16 @@ impl<'a> SharedState<'a> {
         let counts = &mut self.counts[span.block];
         counts.spans += 1;
         if self.is_plain {
-            span.judge(judge);
+            span.set_oracle_choice(judge);
         } else {
             if let Some(leases) = &mut cpu.leases {
                 span.lease = leases.lease_at_span_start(span.start);
                 counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
             }
             match &mut self.package {
-                PackageStage::None => span.judge(judge),
+                PackageStage::None => span.set_oracle_choice(judge),
                 PackageStage::FindsWindows(finder) => {
-                    finder.add_span(cpu.number, span.start, span.end);
+                    finder.add_idle_span(cpu.number, span.start, span.end);
                     return;
                 }
                 PackageStage::Tallies(tally) => {
@@ -272,10 +272,10 @@ impl<'a> SharedState<'a> {
         let totals = cpu.recorded.select_block(span.block);
         for period in earlier {
             let state = usize::from(period.state);
-            judge.account(totals, state, period.duration, false, span.best);
+            judge.account_idle_period(totals, state, period.duration, false, span.best);
         }
         let last_state = usize::from(last.state);
-        let added = judge.account(totals, last_state, last.duration, true, span.best);
+        let added = judge.account_idle_period(totals, last_state, last.duration, true, span.best);
         cpu.last_wake_up = RecordedWakeUp {
             block: span.block,
             state: last_state,

@@ -79,7 +79,7 @@ impl IdleLoop {
 
     /// Why the user's own governor no longer answers; `None` while it answers.
     pub fn failure_reason(&self) -> Option<&str> {
-        self.governor.failure()
+        self.governor.failure_reason()
     }
 
     /// Runs the idle loop over recorded idle spans, in order. `package`: the package's tally, and
@@ -194,7 +194,7 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         let totals = counts.totals.select_block(span.block);
         let added = context
             .judge
-            .account(totals, state, end - now, last, span.best);
+            .account_idle_period(totals, state, end - now, last, span.best);
         if last && span.woken_by_io {
             totals[state].count_delayed_io(added);
         }

@@ -52,12 +52,12 @@ pub(crate) fn tally_span(
     earlier: &[Residency],
     last: Residency,
 ) {
-    span.windows = tally.windows.within(*near, span.start, span.end);
+    span.windows = tally.windows.windows_in_span(*near, span.start, span.end);
     *near = span.windows.end.saturating_sub(1);
     if !span.windows.is_empty() {
         tally_recorded_periods(tally, judge, span, earlier, last);
     }
-    span.judge(judge);
+    span.set_oracle_choice(judge);
     if !judge.is_deepest(span.best.state) {
         tally.keep_awake(package::ORACLE, &span.windows, span.start..span.end);
     }

@@ -64,8 +64,8 @@ pub fn replay_recording(
     let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
     let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
     let mut pass = Pass::new(setup, &groups, blocks, calls, hotplug, package);
-    pass.read_all(reader, &mut progress)?;
-    pass.finish(reader.metadata())
+    pass.handle_all_events(reader, &mut progress)?;
+    pass.finish_report(reader.metadata())
 }
 
 /// Finds the windows in which all CPUs are idle, in a pass of its own without any governor.
@@ -91,7 +91,7 @@ fn find_all_idle_windows(
     let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);
     let mut pass = Pass::new(&without_governors, groups, whole, None, hotplug, stage);
-    pass.read_all(reader, progress)?;
+    pass.handle_all_events(reader, progress)?;
     reader.rewind();
     Ok(pass.into_windows())
 }
@@ -169,7 +169,7 @@ impl<'a> Pass<'a> {
             batch.visit(self)?;
             self.add_up_finished_windows();
             for cpu in self.cpus.iter().flatten() {
-                cpu.check_governors()?;
+                cpu.check_own_governors()?;
             }
             progress.advance(events)?;
         }
@@ -262,7 +262,7 @@ impl<'a> Pass<'a> {
             self.shared.end_span(&mut cpu);
             self.shared.replay_finished_spans(&mut cpu);
             self.shared.finish_shadow_call(&mut cpu)?;
-            cpu.check_governors()?;
+            cpu.check_own_governors()?;
             cpus.push(cpu);
         }
         if let Some(tally) = self.shared.package.tally_mut() {

@@ -54,7 +54,7 @@ impl CallLog {
                 let best = judge.choose_like_oracle(residency, 0, call.query.latency_request);
                 // A wake-up by the CPU's own tick does not end the idle span.
                 let last = !call.outcome.got_tick;
-                judge.account(&mut totals, answer.state, residency, last, best);
+                judge.account_idle_period(&mut totals, answer.state, residency, last, best);
             }
         }
         Ok(totals)
@@ -113,16 +113,16 @@ mod tests {
                 call(50_000, true),
             ],
         };
-        let deep = log.score(&[answer(1); 4]).unwrap()[1];
+        let deep = log.score_answers(&[answer(1); 4]).unwrap()[1];
         assert_eq!((deep.count, deep.too_deep, deep.too_shallow), (3, 2, 0));
         assert_eq!((deep.slower, deep.added_latency), (1, 10_000));
-        let shallow = log.score(&[answer(0); 4]).unwrap()[0];
+        let shallow = log.score_answers(&[answer(0); 4]).unwrap()[0];
         assert_eq!(
             (shallow.count, shallow.too_deep, shallow.too_shallow),
             (3, 0, 1)
         );
         assert_eq!(shallow.added_latency, 0);
-        let error = log.score(&[answer(2); 4]).unwrap_err().to_string();
+        let error = log.score_answers(&[answer(2); 4]).unwrap_err().to_string();
         assert_eq!(
             error,
             "answer 1 is idle state 2, and the CPU has 2, counted from 0"

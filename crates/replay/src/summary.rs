@@ -27,7 +27,7 @@ pub(crate) fn summarise_pass<'a>(
     let summary = Summary { pass, cpus };
     let whole = 0..pass.blocks.count();
     let mut policies = vec![summary.report_recorded_choices(metadata)];
-    policies.extend((0..pass.setup.policies.len()).map(|policy| summary.policy(policy)));
+    policies.extend((0..pass.setup.policies.len()).map(|policy| summary.report_setup_policy(policy)));
     let drives = pass.drives.report(|device| metadata.device_name(device));
     let mut warned = metadata.clone();
     add_warnings(&mut warned, pass, &drives);
@@ -36,9 +36,9 @@ pub(crate) fn summarise_pass<'a>(
         periods: pass.periods,
         spans: summary.count(|counts| counts.spans),
         cpus: with_periods.map(|cpu| cpu.number as u32).collect(),
-        duration_ns: pass.blocks.duration(whole.clone()),
+        duration_ns: pass.blocks.total_duration(whole.clone()),
         policies,
-        agreement: summary.agreement(),
+        agreement: summary.total_agreement(),
         drives,
         io_wake_ups: summary.count(|counts| counts.io_wake_ups),
         io_completions: summary.count(|counts| counts.io_completions),
@@ -210,7 +210,7 @@ impl Summary<'_, '_> {
             }
         }
         BlockReport {
-            duration_ns: self.pass.blocks.duration(block..block + 1),
+            duration_ns: self.pass.blocks.total_duration(block..block + 1),
             spans: counts.spans,
             io_wake_ups: counts.io_wake_ups,
             io_completions: counts.io_completions,

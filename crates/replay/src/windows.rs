@@ -254,12 +254,12 @@ mod tests {
     #[test]
     fn a_window_is_where_every_cpu_is_idle() {
         let mut finder = WindowFinder::new(0, 0);
-        finder.add_span(0, 100, 200);
-        finder.add_span(0, 210, 300);
-        finder.add_span(0, 310, 900);
+        finder.add_idle_span(0, 100, 200);
+        finder.add_idle_span(0, 210, 300);
+        finder.add_idle_span(0, 310, 900);
         // CPU 1 is idle all the time except for one moment, and is known last.
-        finder.add_span(1, 150, 500);
-        finder.add_span(1, 500, 850);
+        finder.add_idle_span(1, 150, 500);
+        finder.add_idle_span(1, 500, 850);
         assert_eq!(
             windows_found(finder),
             [(100, 200), (210, 300), (310, 500), (500, 900)]
@@ -270,9 +270,9 @@ mod tests {
     fn what_the_package_does_not_notice_is_no_window() {
         let mut finder = WindowFinder::new(95, 200);
         for start in [0, 100, 210] {
-            finder.add_span(0, start, start + 95);
+            finder.add_idle_span(0, start, start + 95);
         }
-        finder.add_span(0, 400, 700);
+        finder.add_idle_span(0, 400, 700);
         let windows = finder.into_windows();
         assert_eq!(windows.len(), 1);
         assert_eq!(windows.possible_sleep_in(&(0..1)), 100);
@@ -285,7 +285,7 @@ mod tests {
         finder.most = 100;
         for i in 0..1000 {
             let length = if i % 10 == 0 { 50_000 } else { 500 };
-            finder.add_span(0, i * 100_000, i * 100_000 + length);
+            finder.add_idle_span(0, i * 100_000, i * 100_000 + length);
         }
         assert!(finder.busy.len() <= 100);
         let windows = finder.into_windows();
@@ -313,7 +313,7 @@ mod tests {
                 }
                 extents.push((start, start + length));
                 now[cpu] = start + length;
-                finder.add_span(cpu, start, start + length);
+                finder.add_idle_span(cpu, start, start + length);
             }
             prop_assume!(!extents.is_empty());
             let first = extents.iter().map(|e| e.0).min().unwrap();
@@ -333,10 +333,10 @@ mod tests {
             }
             for time in 0..400 {
                 let expected = windows.list.iter().filter(|w| w.start < time).count();
-                let found = windows.seek(near.min(windows.len()), |w| w.start < time);
+                let found = windows.seek_first_not_before(near.min(windows.len()), |w| w.start < time);
                 prop_assert_eq!(found, expected);
             }
-            let all = windows.within(0, first, last);
+            let all = windows.windows_in_span(0, first, last);
             prop_assert_eq!(all.len(), windows.len());
             let whole: u64 = windows.list.iter().map(|w| w.end - w.start).sum();
             prop_assert_eq!(windows.possible_sleep_in(&all), whole);

@@ -26,8 +26,8 @@ use crate::verdict::Verdict;
 /// Nothing to compare, unknown names, a metric in several units.
 pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<Comparison, CompareError> {
     let first = sources.first().ok_or(CompareError::Nothing)?;
-    let mut metrics = options.metrics(sources)?;
-    options.check_names(sources)?;
+    let mut metrics = options.metrics_to_compare(sources)?;
+    options.check_selected_names(sources)?;
     let table = SeriesTable::collect(sources, options, &metrics);
     if table.series.is_empty() {
         return Err(CompareError::Nothing);
@@ -81,7 +81,7 @@ fn make_rows(
             let metric = &metrics[key.metric];
             let reference = find_comparison_partner(table, *key, metric, baselines, power_counts);
             let load = &table.loads[key.load];
-            series.row(
+            series.make_row(
                 metric,
                 (load, &table.policies[key.policy]),
                 reference,

@@ -89,7 +89,7 @@ impl Comparison {
     /// A unit with the digits that the comparison's figures deserve: fewer for assumed power.
     pub fn reduce_digits_if_assumed(&self, unit: Unit) -> Unit {
         if self.assumes_power {
-            unit.assumed()
+            unit.for_assumed_power()
         } else {
             unit
         }

@@ -51,7 +51,7 @@ impl Check for BoostCheck {
                     if !event.other_cpu {
                         boost.request(now, event.iowait);
                     }
-                    boost.apply(now, Capacity(event.max_capacity)).0
+                    boost.decay_and_scale_boost(now, Capacity(event.max_capacity)).0
                 }));
             }
             Subject::HwpBoost => {

@@ -101,7 +101,7 @@ fn describe_call_difference(setting: GovernorSetting, input: &Case, at: usize, k
         "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
         policy_name(setting),
         setting.tick.hz(),
-        input.calls[at].asked(),
+        input.calls[at].to_input_call(),
         input.states_csv().trim_end().replace('\n', "\n    "),
         input.halt_poll,
     )
@@ -117,7 +117,7 @@ fn apply_toggle(governor: &mut idle::Governor, call: &CallRecord) {
 /// encoded decision.
 #[inline]
 pub fn call_our_governor(governor: &mut impl IdleGovernor, call: &CallRecord) -> u8 {
-    let asked = call.asked();
+    let asked = call.to_input_call();
     let decision = governor.select(&asked.query);
     governor.reflect(decision.state, &asked.outcome);
     encode_decision(decision.state, decision.stop_tick)

@@ -73,7 +73,7 @@ fn compare_mutant(
     let Alteration { from, to, .. } = mutant.alteration;
     let setting = GovernorSetting {
         subject: mutant.subject,
-        version: source.kernel()?,
+        version: source.kernel_version()?,
         tick: TickRate::HZ_250,
     };
     let mut row = MutantRow {
@@ -91,7 +91,7 @@ fn compare_mutant(
         setting.tick.hz(),
         Some(&mutant.alteration),
     )?
-    .within(LIMIT);
+    .with_time_limit(LIMIT);
     for batch in 0..batches {
         let mut rng = generate::batch_generator(seed, batch);
         let size = batch_size(setting.subject) as usize;

@@ -84,7 +84,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
             }
             let setting = GovernorSetting {
                 subject,
-                version: source.kernel()?,
+                version: source.kernel_version()?,
                 tick: machine.tick_rate(),
             };
             let program = KernelProgram::build(subject, &source, setting.tick.hz(), None)?;

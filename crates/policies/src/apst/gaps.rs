@@ -92,22 +92,22 @@ mod tests {
     fn gaps(lengths: &[(u64, u64)]) -> Gaps {
         let mut gaps = Gaps::default();
         for (us, count) in lengths {
-            gaps.add(*us, *count);
+            gaps.add_gaps(*us, *count);
         }
         gaps
     }
 
     fn timeout_ms(gaps: &Gaps, latency_us: u64) -> Option<u64> {
-        gaps.best_timeout(latency_us)
-            .map(|found| found.timeout_ms())
+        gaps.choose_best_timeout(latency_us)
+            .map(|found| found.rounded_up_ms())
     }
 
     #[test]
     fn a_drive_sleeps_in_long_gaps_and_not_in_short_ones() {
         // Gaps of 5 ms and of 10 s: waiting out the short ones pays, and waiting longer does not.
         let mixed = gaps(&[(5_000, 10_000), (10_000_000, 20)]);
-        let found = mixed.best_timeout(4_000).unwrap();
-        assert_eq!((found.timeout_ms(), found.wake_ups), (9, 20));
+        let found = mixed.choose_best_timeout(4_000).unwrap();
+        assert_eq!((found.rounded_up_ms(), found.wake_ups), (9, 20));
         assert_eq!(found.asleep_us, 20 * (10_000_000 - 8_192));
         // With cheap transitions, sleeping at once pays in every gap.
         assert_eq!(timeout_ms(&mixed, 10), Some(2));
@@ -122,6 +122,6 @@ mod tests {
     fn lengths_at_the_ends_have_a_class() {
         let ends = gaps(&[(0, 1), (1, 1), (1 << 40, 1)]);
         assert_eq!((ends.count[0], ends.count[CLASSES - 1]), (2, 1));
-        assert_eq!(ends.count(), 3);
+        assert_eq!(ends.total_count(), 3);
     }
 }

@@ -46,7 +46,7 @@ impl PrintedTable {
             return Self::from_table_bytes(data, None);
         }
         let text = pasted::without_hosts(pasted::decode(data))
-            .map_err(|several| NoPrintedTable::whole(several.to_string()))?;
+            .map_err(|several| NoPrintedTable::about_whole_text(several.to_string()))?;
         let lines: Vec<&str> = text
             .lines()
             .map(|line| pasted::unquoted(line).1.trim())
@@ -63,7 +63,7 @@ impl PrintedTable {
 
     fn from_table_bytes(bytes: &[u8], enabled: Option<bool>) -> Result<Self, NoPrintedTable> {
         let table = ApstTable::from_bytes(bytes)
-            .map_err(|e| NoPrintedTable::whole(format!("{e}; {FORMS}")))?;
+            .map_err(|e| NoPrintedTable::about_whole_text(format!("{e}; {FORMS}")))?;
         Ok(Self {
             table,
             enabled,
@@ -83,7 +83,7 @@ impl PrintedTable {
                     Word::Time(ms) => {
                         let valid = ms.filter(|ms| *ms <= super::MAX_TIMEOUT_MS);
                         time = Some(valid.ok_or_else(|| {
-                            NoPrintedTable::at(
+                            NoPrintedTable::on_line(
                                 index,
                                 "expected milliseconds of 24 bits after (ITPT)",
                             )
@@ -92,20 +92,20 @@ impl PrintedTable {
                     Word::Target(target) => {
                         let valid = target.filter(|state| *state < MAX_POWER_STATES as u64);
                         let state = valid.ok_or_else(|| {
-                            NoPrintedTable::at(
+                            NoPrintedTable::on_line(
                                 index,
                                 "expected a power state, 0 to 31, after (ITPS)",
                             )
                         })?;
                         let ms = time.take().ok_or_else(|| {
-                            NoPrintedTable::at(index, "a target (ITPS) without its time (ITPT)")
+                            NoPrintedTable::on_line(index, "a target (ITPS) without its time (ITPT)")
                         })?;
                         let slot = entries.get_mut(next).ok_or_else(|| {
-                            NoPrintedTable::at(index, "an entry that is not one of 0 to 31")
+                            NoPrintedTable::on_line(index, "an entry that is not one of 0 to 31")
                         })?;
                         let entry = ms << 8 | state << 3;
                         if slot.replace(entry).is_some_and(|known| known != entry) {
-                            return Err(NoPrintedTable::at(
+                            return Err(NoPrintedTable::on_line(
                                 index,
                                 format!(
                                     "entry {next} is there a second time, with other values: give one table"
@@ -118,7 +118,7 @@ impl PrintedTable {
             }
         }
         if entries.iter().all(Option::is_none) {
-            return Err(NoPrintedTable::whole(format!(
+            return Err(NoPrintedTable::about_whole_text(format!(
                 "no entry of an APST table; {FORMS}"
             )));
         }
@@ -226,7 +226,7 @@ fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             }
             repeats = false;
             if !offsets.contains(&(nibbles.len() / 2)) {
-                return Err(NoPrintedTable::at(
+                return Err(NoPrintedTable::on_line(
                     index,
                     format!(
                         "offset {:#x}, expected {:#x}",
@@ -240,7 +240,7 @@ fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             for (column, c) in line.chars().enumerate().filter(|(_, c)| !c.is_whitespace()) {
                 let digit = c.to_digit(16).ok_or_else(|| {
                     let column = column + 1;
-                    NoPrintedTable::at(
+                    NoPrintedTable::on_line(
                         index,
                         format!("column {column}: {c:?} is no hexadecimal digit; {FORMS}"),
                     )
@@ -254,7 +254,7 @@ fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
         && (2 * ENTRY_BYTES..2 * TABLE_BYTES).contains(&nibbles.len())
         && nibbles.len().is_multiple_of(2 * ENTRY_BYTES);
     if nibbles.len() != 2 * TABLE_BYTES && !has_first_entries {
-        return Err(NoPrintedTable::whole(format!(
+        return Err(NoPrintedTable::about_whole_text(format!(
             "{} hexadecimal digits, expected the {} of an APST table; {FORMS}",
             nibbles.len(),
             2 * TABLE_BYTES

@@ -155,7 +155,7 @@ impl AmdPstate {
             lowest: scale.lowest,
             highest: scale.highest,
         };
-        driver.limit(driver.initial_minimum_frequency(), driver.highest_policy_frequency());
+        driver.set_policy_limits(driver.initial_minimum_frequency(), driver.highest_policy_frequency());
         driver
     }
 
@@ -215,7 +215,7 @@ impl AmdPstate {
 
     /// Frequency of the CPU at a performance level.
     pub fn frequency_at_performance(&self, performance: u8) -> Kilohertz {
-        self.scale.frequency_of(performance)
+        self.scale.frequency_at_performance(performance)
     }
 
     /// Highest frequency with boost, as amd-pstate reckons it.
@@ -321,10 +321,10 @@ impl AmdPstate {
         dynamic: bool,
     ) -> Request {
         let scale = self.scale;
-        let desired = scale.share(target, capacity).unwrap_or(scale.highest);
+        let desired = scale.performance_for_utilisation(target, capacity).unwrap_or(scale.highest);
         if self.settings.is_before_linux_6_15() {
             let minimum = scale
-                .share(least, capacity)
+                .performance_for_utilisation(least, capacity)
                 .unwrap_or(scale.lowest)
                 .max(scale.lowest_nonlinear);
             let maximum = scale.highest.max(minimum);
@@ -332,7 +332,7 @@ impl AmdPstate {
             self.request_within_limits((minimum, desired, maximum), dynamic)
         } else {
             let minimum = scale
-                .share(least, capacity)
+                .performance_for_utilisation(least, capacity)
                 .unwrap_or(scale.highest)
                 .max(self.lowest);
             self.request_within_limits((minimum, desired, self.highest.max(minimum)), dynamic)
@@ -450,7 +450,7 @@ mod tests {
     fn frequencies_are_those_that_were_recorded() {
         let driver = driver(AmdMode::Active);
         assert_eq!(driver.highest_policy_frequency(), Kilohertz(4_410_811));
-        assert_eq!(driver.frequency_of(TURIN.lowest), Kilohertz(1_210_811));
+        assert_eq!(driver.frequency_at_performance(TURIN.lowest), Kilohertz(1_210_811));
         assert_eq!(driver.performance_at_frequency(Kilohertz(4_410_811)), 255);
         let older = AmdPstate::new(TURIN, settings(AmdMode::Active, KernelVersion::V6_12), true);
         assert_eq!(older.highest_policy_frequency(), Kilohertz(4_409_000));

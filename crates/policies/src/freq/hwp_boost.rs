@@ -131,7 +131,7 @@ mod tests {
         let mut boost = HwpBoost::new(levels, TickRate::HZ_250);
         events
             .iter()
-            .map(|&(ms, iowait)| boost.update(Nanoseconds::from_millis(ms), iowait))
+            .map(|&(ms, iowait)| boost.update_minimum(Nanoseconds::from_millis(ms), iowait))
             .collect()
     }
 
@@ -189,7 +189,7 @@ mod tests {
             let mut previous = levels.min;
             for (gap, iowait) in events {
                 now += gap;
-                let minimum = boost.update(Nanoseconds(now), iowait);
+                let minimum = boost.update_minimum(Nanoseconds(now), iowait);
                 prop_assert!((levels.min..=levels.max).contains(&minimum));
                 if iowait {
                     prop_assert!(minimum >= previous);

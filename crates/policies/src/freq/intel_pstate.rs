@@ -192,13 +192,13 @@ mod tests {
         let mut cpu = IntelPstate::new(LIMITS, true, TickRate::HZ_250);
         let at = Nanoseconds::from_millis;
         assert_eq!(
-            cpu.update(at(10), false, || counters(10, percent, average)),
+            cpu.choose_pstate_if_due(at(10), false, || counters(10, percent, average)),
             None
         );
         for ms in 11..20 {
-            assert_eq!(cpu.update(at(ms), iowait, || unreachable!()), None);
+            assert_eq!(cpu.choose_pstate_if_due(at(ms), iowait, || unreachable!()), None);
         }
-        cpu.update(at(20), iowait, || counters(20, percent, average))
+        cpu.choose_pstate_if_due(at(20), iowait, || counters(20, percent, average))
             .unwrap()
     }
 
@@ -239,8 +239,8 @@ mod tests {
             (19, true),
             (24, false),
         ] {
-            cpu.update(Nanoseconds::from_millis(ms), iowait, Counters::default);
-            boosts.push(cpu.boost());
+            cpu.choose_pstate_if_due(Nanoseconds::from_millis(ms), iowait, Counters::default);
+            boosts.push(cpu.boost_in_256ths());
         }
         assert_eq!(boosts, [32, 64, 128, 256, 256, 128, 64, 128, 32, 16, 32, 0]);
     }
@@ -254,7 +254,7 @@ mod tests {
             let mut cpu = IntelPstate::new(LIMITS, true, TickRate::HZ_1000);
             for (i, (aperf, mperf, tsc)) in (1..).zip(readings) {
                 let now = Nanoseconds::from_millis(10 * i);
-                if let Some(chosen) = cpu.update(now, iowait, || Counters { aperf, mperf, tsc }) {
+                if let Some(chosen) = cpu.choose_pstate_if_due(now, iowait, || Counters { aperf, mperf, tsc }) {
                     prop_assert!((8..=32).contains(&chosen));
                 }
             }

@@ -145,8 +145,8 @@ mod tests {
             .zip(wakeups)
             .map(|(ms, &iowait)| {
                 let now = Nanoseconds::from_millis(ms);
-                boost.request(now, iowait);
-                boost.apply(now, FULL).0
+                boost.note_report(now, iowait);
+                boost.decay_and_scale_boost(now, FULL).0
             })
             .collect()
     }
@@ -185,30 +185,30 @@ mod tests {
     fn only_one_request_per_update_counts() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         for us in 1..=5 {
-            boost.request(Nanoseconds::from_micros(us), true);
+            boost.note_report(Nanoseconds::from_micros(us), true);
         }
-        assert_eq!(boost.apply(Nanoseconds::from_micros(6), FULL).0, 128);
+        assert_eq!(boost.decay_and_scale_boost(Nanoseconds::from_micros(6), FULL).0, 128);
     }
 
     #[test]
     fn more_than_a_tick_without_reports_ends_it() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         for _ in 0..3 {
-            boost.request(Nanoseconds(0), true);
-            boost.apply(Nanoseconds(0), FULL);
+            boost.note_report(Nanoseconds(0), true);
+            boost.decay_and_scale_boost(Nanoseconds(0), FULL);
         }
         let mut kept = boost;
-        kept.request(Nanoseconds(4_000_000), true);
-        assert_eq!(kept.apply(Nanoseconds(4_000_000), FULL).0, 1024);
-        boost.request(Nanoseconds(4_000_001), true);
-        assert_eq!(boost.apply(Nanoseconds(4_000_001), FULL).0, 128);
+        kept.note_report(Nanoseconds(4_000_000), true);
+        assert_eq!(kept.decay_and_scale_boost(Nanoseconds(4_000_000), FULL).0, 1024);
+        boost.note_report(Nanoseconds(4_000_001), true);
+        assert_eq!(boost.decay_and_scale_boost(Nanoseconds(4_000_001), FULL).0, 128);
     }
 
     #[test]
     fn it_is_scaled_to_the_cpu() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
-        boost.request(Nanoseconds(0), true);
-        assert_eq!(boost.apply(Nanoseconds(0), Capacity(446)).0, 55);
+        boost.note_report(Nanoseconds(0), true);
+        assert_eq!(boost.decay_and_scale_boost(Nanoseconds(0), Capacity(446)).0, 55);
     }
 
     proptest! {
@@ -224,8 +224,8 @@ mod tests {
             let mut now = 0_u64;
             for (gap, iowait) in events {
                 now = now.wrapping_add(gap % 1_500_000);
-                boost.request(Nanoseconds(now), iowait);
-                let applied = boost.apply(Nanoseconds(now), FULL).0;
+                boost.note_report(Nanoseconds(now), iowait);
+                let applied = boost.decay_and_scale_boost(Nanoseconds(now), FULL).0;
                 prop_assert!(applied == 0 || (128..=cap).contains(&applied));
                 prop_assert!(!iowait || applied > 0);
             }

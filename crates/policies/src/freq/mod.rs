@@ -148,7 +148,7 @@ mod tests {
             prop_assert_eq!(above, expected.unwrap_or(table.highest().0));
             let below = list.iter().copied().filter(|&f| f <= wanted).max();
             prop_assert_eq!(table.highest_at_or_below(Kilohertz(wanted)).0, below.unwrap_or(table.lowest().0));
-            let closest = table.closest(Kilohertz(wanted)).0;
+            let closest = table.closest_frequency(Kilohertz(wanted)).0;
             let distance = list.iter().map(|f| f.abs_diff(wanted)).min().unwrap();
             prop_assert_eq!(closest.abs_diff(wanted), distance);
             let mirrored = wanted.checked_sub(distance).filter(|f| list.contains(f));

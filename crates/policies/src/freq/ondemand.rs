@@ -67,7 +67,7 @@ impl Ondemand {
         let (lowest, highest) = (self.table.lowest().0, self.table.highest().0);
         let range = u64::from(highest - lowest);
         let above = u64::from(load) * range / 100;
-        self.table.closest(Kilohertz(lowest + above as u32))
+        self.table.closest_frequency(Kilohertz(lowest + above as u32))
     }
 }
 
@@ -112,23 +112,23 @@ mod tests {
     #[test]
     fn load_maps_linearly_up_to_the_threshold() {
         let mut domain = domain();
-        assert_eq!(domain.interval(), Nanoseconds::from_millis(8));
-        assert_eq!(domain.update(&busy(0)), Kilohertz(400_000));
-        assert_eq!(domain.update(&busy(50)), Kilohertz(1_200_000));
-        assert_eq!(domain.update(&busy(95)), Kilohertz(1_900_000));
-        assert_eq!(domain.update(&busy(96)), Kilohertz(2_000_000));
+        assert_eq!(domain.sampling_interval(), Nanoseconds::from_millis(8));
+        assert_eq!(domain.choose_frequency(&busy(0)), Kilohertz(400_000));
+        assert_eq!(domain.choose_frequency(&busy(50)), Kilohertz(1_200_000));
+        assert_eq!(domain.choose_frequency(&busy(95)), Kilohertz(1_900_000));
+        assert_eq!(domain.choose_frequency(&busy(96)), Kilohertz(2_000_000));
     }
 
     #[test]
     fn the_load_before_a_long_idle_counts_once_more() {
         let mut domain = domain();
-        domain.update(&busy(100));
+        domain.choose_frequency(&busy(100));
         let long_idle = [Sample {
             elapsed_us: 20_000,
             idle_us: 20_000,
         }];
-        assert_eq!(domain.update(&long_idle), Kilohertz(2_000_000));
-        assert_eq!(domain.update(&long_idle), Kilohertz(400_000));
+        assert_eq!(domain.choose_frequency(&long_idle), Kilohertz(2_000_000));
+        assert_eq!(domain.choose_frequency(&long_idle), Kilohertz(400_000));
     }
 
     proptest! {
@@ -138,7 +138,7 @@ mod tests {
         ) {
             let mut domain = domain();
             for (elapsed_us, idle_us) in samples {
-                let chosen = domain.update(&[Sample { elapsed_us, idle_us }]);
+                let chosen = domain.choose_frequency(&[Sample { elapsed_us, idle_us }]);
                 prop_assert!(domain.table.as_slice().contains(&chosen));
             }
         }

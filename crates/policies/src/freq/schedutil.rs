@@ -136,7 +136,7 @@ impl Schedutil {
         signals: impl ExactSizeIterator<Item = CpuSignal>,
     ) -> Option<Kilohertz> {
         if let Some(boost) = self.boosts.get_mut(cpu) {
-            boost.request(now, iowait);
+            boost.note_report(now, iowait);
         }
         let since_change = now.0.wrapping_sub(self.last_change) as i64;
         if since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
@@ -148,7 +148,7 @@ impl Schedutil {
         let mut utilisation = Capacity::default();
         for (boost, signal) in self.boosts.iter_mut().zip(signals) {
             let wanted = signal.wanted_capacity(self.capacity);
-            let boosted = boost.apply(now, self.capacity).max(wanted);
+            let boosted = boost.decay_and_scale_boost(now, self.capacity).max(wanted);
             utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
         }
@@ -219,13 +219,13 @@ impl SchedutilPerf {
         local: bool,
         signal: CpuSignal,
     ) -> Option<Capacity> {
-        self.boost.request(now, iowait);
+        self.boost.note_report(now, iowait);
         let since_change = now.0.wrapping_sub(self.last_change) as i64;
         if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
             return None;
         }
         let wanted = signal.wanted_capacity(self.capacity);
-        let boosted = self.boost.apply(now, self.capacity).max(wanted);
+        let boosted = self.boost.decay_and_scale_boost(now, self.capacity).max(wanted);
         let mut next = add_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
             next = next.max(self.performance);
@@ -303,7 +303,7 @@ mod tests {
         ] {
             let signals = [signal(utilisation, ms), signal(0, ms)];
             let now = Nanoseconds::from_millis(ms);
-            let next = relative.update(now, 0, false, signals.into_iter());
+            let next = relative.choose_frequency_if_due(now, 0, false, signals.into_iter());
             assert_eq!(next, chosen.map(Kilohertz), "{ms} ms");
         }
     }
@@ -324,11 +324,11 @@ mod tests {
     fn the_lowest_point_with_headroom_is_taken() {
         let mut one = domain(1, false);
         // 1.25 x 1416 MHz x 200/485 = 730 MHz.
-        let next = one.update(at(1_000), 0, false, [signal(200, 1)].into_iter());
+        let next = one.choose_frequency_if_due(at(1_000), 0, false, [signal(200, 1)].into_iter());
         assert_eq!(next, Some(Kilohertz(816_000)));
-        let next = one.update(at(2_000), 0, false, [signal(485, 2)].into_iter());
+        let next = one.choose_frequency_if_due(at(2_000), 0, false, [signal(485, 2)].into_iter());
         assert_eq!(next, Some(Kilohertz(1_416_000)));
-        let next = one.update(at(3_000), 0, false, [signal(0, 3)].into_iter());
+        let next = one.choose_frequency_if_due(at(3_000), 0, false, [signal(0, 3)].into_iter());
         assert_eq!(next, Some(Kilohertz(408_000)));
     }
 
@@ -337,16 +337,16 @@ mod tests {
         let mut one = domain(1, true);
         // 1416 MHz x 1.25 x 128/1024 = 221 MHz.
         assert_eq!(
-            one.update(at(1_000), 0, true, [signal(0, 1)].into_iter()),
+            one.choose_frequency_if_due(at(1_000), 0, true, [signal(0, 1)].into_iter()),
             Some(Kilohertz(408_000))
         );
         assert_eq!(
-            one.update(at(1_099), 0, true, [signal(400, 2)].into_iter()),
+            one.choose_frequency_if_due(at(1_099), 0, true, [signal(400, 2)].into_iter()),
             None
         );
         // The boost doubled at the update that came too soon: 442 MHz.
         assert_eq!(
-            one.update(at(1_100), 0, false, [signal(0, 3)].into_iter()),
+            one.choose_frequency_if_due(at(1_100), 0, false, [signal(0, 3)].into_iter()),
             Some(Kilohertz(600_000))
         );
     }
@@ -354,13 +354,13 @@ mod tests {
     #[test]
     fn a_cpu_that_was_not_idle_keeps_its_frequency() {
         let mut one = domain(1, false);
-        one.update(at(1_000), 0, false, [signal(400, 7)].into_iter());
+        one.choose_frequency_if_due(at(1_000), 0, false, [signal(400, 7)].into_iter());
         assert_eq!(
-            one.update(at(2_000), 0, false, [signal(0, 7)].into_iter()),
+            one.choose_frequency_if_due(at(2_000), 0, false, [signal(0, 7)].into_iter()),
             None
         );
         assert_eq!(
-            one.update(at(3_000), 0, false, [signal(0, 8)].into_iter()),
+            one.choose_frequency_if_due(at(3_000), 0, false, [signal(0, 8)].into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -375,7 +375,7 @@ mod tests {
                 runnable: Capacity(runnable),
                 ..signal(100, ms)
             };
-            one.update(at(ms * 1_000), 0, false, [waiting].into_iter());
+            one.choose_frequency_if_due(at(ms * 1_000), 0, false, [waiting].into_iter());
             assert_eq!(one.frequency, Some(Kilohertz(khz)), "{runnable}");
         }
     }
@@ -385,13 +385,13 @@ mod tests {
         let mut two = domain(2, false);
         let signals = [signal(0, 0), signal(300, 0)];
         assert_eq!(
-            two.update(at(1_000), 0, false, signals.into_iter()),
+            two.choose_frequency_if_due(at(1_000), 0, false, signals.into_iter()),
             Some(Kilohertz(1_200_000))
         );
         // No holding on in a shared domain.
         let signals = [signal(0, 0), signal(0, 0)];
         assert_eq!(
-            two.update(at(2_000), 0, false, signals.into_iter()),
+            two.choose_frequency_if_due(at(2_000), 0, false, signals.into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -401,7 +401,7 @@ mod tests {
         fn more_utilisation_never_means_a_lower_frequency(a in 0_u32..2_000, b in 0_u32..2_000) {
             let [less, more] = [a.min(b), a.max(b)].map(|utilisation| {
                 let mut one = domain(1, false);
-                one.update(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
+                one.choose_frequency_if_due(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
                 one.frequency.unwrap()
             });
             prop_assert!(less <= more);
@@ -416,7 +416,7 @@ mod tests {
             let mut last = None;
             for (i, (gap, utilisation, iowait)) in (0..).zip(updates) {
                 now += gap;
-                if one.update(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
+                if one.choose_frequency_if_due(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
                     prop_assert!(last.is_none_or(|last| now - last >= 100));
                     last = Some(now);
                 }

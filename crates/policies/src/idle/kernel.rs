@@ -186,9 +186,9 @@ mod tests {
             (kept, None, 2, false),
             (CALL, Some(Ceiling::State(1)), 1, true),
         ] {
-            let choice = call.choose(&call.query(), &list, &mut governor, ceiling);
+            let choice = call.ask_governor(&call.governor_query(), &list, &mut governor, ceiling);
             assert_eq!((choice.state, choice.stops_tick), (state, stops_tick));
         }
-        assert_eq!(IdleOutcome::of_period(7, 7, false, false).residency, 1);
+        assert_eq!(IdleOutcome::for_period(7, 7, false, false).residency, 1);
     }
 }

@@ -118,7 +118,7 @@ impl Governor {
     /// The policy's governor, or on a driver with one idle state the kernel's rule that asks no
     /// governor.
     pub fn new_or_only_state(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
-        OnlyState::in_place_of(policy, states)
+        OnlyState::replacing_governor(policy, states)
             .map_or_else(|| Self::new(policy, states, tick), Self::OnlyState)
     }
 
@@ -131,7 +131,7 @@ impl Governor {
         power: &IdlePower,
     ) -> Self {
         match *policy {
-            IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::with_power(states, goal, tick, power)),
+            IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::new_with_power(states, goal, tick, power)),
             _ => Self::new_or_only_state(policy, states, tick),
         }
     }
@@ -148,7 +148,7 @@ impl Governor {
     /// Why a user's own governor no longer answers; since then every query gets state 0.
     pub fn failure_reason(&self) -> Option<&str> {
         match self {
-            Self::Program(program) => program.failure(),
+            Self::Program(program) => program.failure_reason(),
             _ => None,
         }
     }
@@ -162,7 +162,7 @@ impl Governor {
     /// Runs an operation on the governor itself, whose type the compiler then knows.
     #[inline]
     pub fn run_operation(&mut self, operation: impl WithGovernor) {
-        for_each_governor!(self, governor => operation.run(governor));
+        for_each_governor!(self, governor => operation.run_with(governor));
     }
 
     /// Replays a call log in which every state chosen was also the one entered, and hands each
@@ -231,7 +231,7 @@ impl IdleGovernor for Governor {
     }
 
     fn pattern_passes(&self) -> u32 {
-        for_each_governor!(self, governor => governor.rounds())
+        for_each_governor!(self, governor => governor.pattern_passes())
     }
 
     fn set_utilisation(&mut self, share: u16) {

@@ -40,7 +40,7 @@ impl OnlyState {
     /// The kernel's rule in place of the governor; `None` where the kernel asks the governor, or
     /// where the policy is not the kernel's.
     pub fn replacing_governor(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
-        let kernel = policy.kernel().filter(|_| states.len() <= 1)?;
+        let kernel = policy.kernel_version().filter(|_| states.len() <= 1)?;
         kernel.has(SKIPS).then(|| Self {
             table: StateTable::new(states),
             stops_after_tick: kernel.has(STOPS_AFTER_TICK),

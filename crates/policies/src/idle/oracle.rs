@@ -104,7 +104,7 @@ impl Oracle {
                 } else {
                     0
                 };
-                power[state].femtojoules(Nanoseconds(idle)) as i128 - i128::from(saving)
+                power[state].idle_femtojoules(Nanoseconds(idle)) as i128 - i128::from(saving)
             })
     }
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn with_power_figures_the_break_even_follows_from_them() {
         let (list, power) = two_states();
-        let mut oracle = Oracle::with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+        let mut oracle = Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // 1 W x T against 0.2 W x T + 2 W x 10 us: equal at 25 us.
         assert_eq!(oracle.select(&query(25_000, i64::MAX)).state, 0);
         assert_eq!(oracle.select(&query(25_001, i64::MAX)).state, 1);
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn what_the_package_saves_counts_for_the_deepest_state() {
         let (list, power) = two_states();
-        let mut oracle = Oracle::with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+        let mut oracle = Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // At 5 us C2 costs 21 uJ and C1 5 uJ.
         for (saving, state) in [(16_000_000_000, 0), (16_000_000_001, 1)] {
             let mut query = query(5_000, i64::MAX);
@@ -233,7 +233,7 @@ mod tests {
                 })
                 .collect();
             let mut oracle =
-                Oracle::with_power(&list, OracleGoal::Energy, TickRate::HZ_1000, &power);
+                Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_1000, &power);
             let chosen = oracle.select(&query(idle, limit)).state;
             for i in 0..list.len() {
                 if !list[i].disabled && list[i].exit_latency.0 as i64 <= limit {

@@ -78,7 +78,7 @@ mod tests {
             entry: Nanoseconds(50),
             exit: Nanoseconds(200),
         };
-        let energy = |idle| state.femtojoules(Nanoseconds(idle));
+        let energy = |idle| state.idle_femtojoules(Nanoseconds(idle));
         // Woken during entry, the CPU waits for the rest of the entry and has no exit.
         assert_eq!(energy(20), 20 * 100 + 30 * 100);
         assert_eq!(energy(50), 50 * 100 + 200 * 100);

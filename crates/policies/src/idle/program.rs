@@ -35,7 +35,7 @@ impl ProgramForm {
 
     /// Finds the form by its policy name, `c` or `exec`.
     pub fn by_policy_name(name: &str) -> Option<Self> {
-        [Self::C, Self::Exec].into_iter().find(|f| f.name() == name)
+        [Self::C, Self::Exec].into_iter().find(|f| f.policy_name() == name)
     }
 
     /// Splits a policy's text into its form and the text after the colon; `None` without such a
@@ -146,7 +146,7 @@ impl Program {
     /// known.
     pub(crate) fn parse(form: ProgramForm, text: &str) -> Result<Self, SpecError> {
         let error = |problem: &str| SpecError::Program {
-            text: format!("{}:{text}", form.name()),
+            text: format!("{}:{text}", form.policy_name()),
             problem: problem.to_owned(),
         };
         let (path, hash) = match text.rsplit_once('@') {
@@ -249,7 +249,7 @@ impl Hash for Program {
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.form.name(), self.path)?;
+        write!(f, "{}:{}", self.form.policy_name(), self.path)?;
         match &self.hash {
             Some(hash) => write!(f, "@{hash}"),
             None => Ok(()),
@@ -322,9 +322,9 @@ impl ProgramGovernor {
         let running = self.running.as_mut().ok_or("it does not run")?;
         let period = self.last.take();
         let last = period.as_ref().map(|(state, outcome)| (*state, outcome));
-        let answer = running.ask(last, query, self.utilisation)?;
+        let answer = running.report_and_query(last, query, self.utilisation)?;
         self.poll_limit = answer.poll_limit;
-        let count = self.table.count();
+        let count = self.table.state_count();
         if answer.decision.state < count {
             Ok(answer.decision)
         } else {
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(set.to_string(), "c:6.12+deb/teo.c+psd.c + psd + schedutil");
         assert_eq!(set.policies().len(), 3);
         assert_eq!(
-            set.on_kernel(crate::idle::KernelVersion::V6_1).to_string(),
+            set.with_kernel_for_bare_names(crate::idle::KernelVersion::V6_1).to_string(),
             "c:6.12+deb/teo.c+psd.c + psd + schedutil"
         );
     }
@@ -469,14 +469,14 @@ mod tests {
     #[test]
     fn an_answer_that_is_no_state_ends_it() {
         let program = Program::parse(ProgramForm::C, "x.c").unwrap();
-        let program = program.loaded("0123", Arc::new(Counting(0)), None);
+        let program = program.with_starter("0123", Arc::new(Counting(0)), None);
         let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let policy = IdlePolicy::Program(program);
         let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
         let mut next = || {
             let decision = governor.select(&IdleQuery::default());
             governor.reflect(decision.state, &IdleOutcome::default());
-            (decision.state, governor.failure().map(str::to_owned))
+            (decision.state, governor.failure_reason().map(str::to_owned))
         };
         assert_eq!([next(), next()], [(0, None), (1, None)]);
         let why = "`c:x.c@0123`: it chose idle state 2 and the CPU has 2, counted from 0";
@@ -529,7 +529,7 @@ mod tests {
 
     fn loaded(told: &UtilisationRecorder) -> IdlePolicy {
         let program = Program::parse(ProgramForm::Exec, "x").unwrap();
-        IdlePolicy::Program(program.loaded("0123", Arc::new(told.clone()), None))
+        IdlePolicy::Program(program.with_starter("0123", Arc::new(told.clone()), None))
     }
 
     #[test]
@@ -581,7 +581,7 @@ mod tests {
         }
         assert_eq!(told.all.lock().unwrap().len(), 1);
         for governor in &cpus {
-            assert_eq!(governor.failure(), Some("`exec:x@0123`: silent"));
+            assert_eq!(governor.failure_reason(), Some("`exec:x@0123`: silent"));
         }
         // A newly loaded governor is queried again.
         let mut anew = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
@@ -594,8 +594,8 @@ mod tests {
         let policy = parsed("c:x.c").unwrap().idle().unwrap();
         let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let mut governor = Governor::new_or_only_state(&policy, &list, TickRate::HZ_250);
-        assert_eq!(governor.failure(), None);
+        assert_eq!(governor.failure_reason(), None);
         governor.select(&IdleQuery::default());
-        assert!(governor.failure().unwrap().contains("not loaded"));
+        assert!(governor.failure_reason().unwrap().contains("not loaded"));
     }
 }

@@ -173,12 +173,12 @@ impl StateTable {
 
     #[inline]
     pub(crate) fn exit_latency(&self, state: usize) -> i64 {
-        self.exit_latency.get(state)
+        self.exit_latency.time_in_state(state)
     }
 
     #[inline]
     pub(crate) fn target_residency(&self, state: usize) -> i64 {
-        self.target_residency.get(state)
+        self.target_residency.time_in_state(state)
     }
 
     /// Idle states that are not switched off.
@@ -220,14 +220,14 @@ impl StateTable {
         if limit >= self.slowest {
             return StateSet(0);
         }
-        self.enabled.and(self.exit_latency.states_above(limit, self.count))
+        self.enabled.intersection(self.exit_latency.states_above(limit, self.count))
     }
 
     /// Enabled idle states whose target residency is longer than `time` ns.
     #[inline]
     pub(crate) fn enabled_longer_than(&self, time: i64) -> StateSet {
         self.enabled
-            .and(self.target_residency.states_above(time, self.count))
+            .intersection(self.target_residency.states_above(time, self.count))
     }
 
     /// Enabled idle state to fall back to from `state` when only `time` ns are left: the deepest
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn indices_beyond_the_deepest_state_take_no_time_and_are_in_no_set() {
         let table = StateTable::new(&make_states(&[(0, 0)], true));
-        assert_eq!(table.count(), 1);
+        assert_eq!(table.state_count(), 1);
         assert_eq!((table.exit_latency(1), table.target_residency(1)), (0, 0));
         assert!(!table.is_polling(1));
         assert!(table.enabled_longer_than(-1).shallowest() == Some(0));

@@ -73,7 +73,7 @@ impl<R: Read> CallReader<R> {
     }
 
     fn read_call(&mut self) -> Result<Option<Call>, ReadError> {
-        match self.rows.next()? {
+        match self.rows.next_row()? {
             Some(row) => parse_call(row, &mut self.clock).map(Some),
             None => Ok(None),
         }
@@ -83,9 +83,9 @@ impl<R: Read> CallReader<R> {
 fn parse_call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
     let residency = row.parse_unsigned(7, u64::MAX)?;
     let query = IdleQuery {
-        sleep_length: row.signed(0)?,
-        delta_tick: row.signed(1)?,
-        tick_stopped: row.flag(2)?,
+        sleep_length: row.parse_signed(0)?,
+        delta_tick: row.parse_signed(1)?,
+        tick_stopped: row.parse_flag(2)?,
         after_tick: false,
         latency_request: row.parse_unsigned(3, i64::MAX as u64)? as i64,
         nr_iowait: row.parse_unsigned(4, u64::from(u32::MAX))? as u32,
@@ -103,8 +103,8 @@ fn parse_call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
         outcome: IdleOutcome {
             clock: reflect_clock,
             residency,
-            got_tick: row.flag(8)?,
-            poll_limit_hit: row.flag(9)?,
+            got_tick: row.parse_flag(8)?,
+            poll_limit_hit: row.parse_flag(9)?,
         },
     })
 }

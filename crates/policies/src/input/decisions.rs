@@ -14,10 +14,10 @@ use super::rows::{LONGEST_LOG, ReadError, Rows};
 pub fn read_decisions(input: impl Read, file: &str) -> Result<Vec<IdleDecision>, ReadError> {
     let mut rows = Rows::new(input, file, &["index", "stop_tick"], LONGEST_LOG);
     let mut decisions = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         decisions.push(IdleDecision {
             state: row.parse_unsigned(0, u64::from(u32::MAX))? as usize,
-            stop_tick: row.flag(1)?,
+            stop_tick: row.parse_flag(1)?,
         });
     }
     Ok(decisions)
@@ -53,7 +53,7 @@ mod tests {
 
     fn last_error<R: Read>(mut rows: Rows<R>) -> String {
         loop {
-            if let Err(error) = rows.next() {
+            if let Err(error) = rows.next_row() {
                 return error.to_string();
             }
         }

@@ -138,7 +138,7 @@ impl<R: Read> Rows<R> {
                 problem: format!("empty; expected lines of {}", self.fields.join(",")),
             }),
             Ok(false) => Ok(None),
-            Ok(true) if self.record.len() != self.fields.len() => Err(row.error(format!(
+            Ok(true) if self.record.len() != self.fields.len() => Err(row.row_error(format!(
                 "expected {} fields ({}), found {}",
                 self.fields.len(),
                 self.fields.join(","),
@@ -171,10 +171,10 @@ fn explain_csv_error(error: &csv::Error, row: Row<'_>) -> ReadError {
     match error.kind() {
         ErrorKind::Io(cause) => ReadError {
             line: None,
-            ..row.error(cause.to_string())
+            ..row.row_error(cause.to_string())
         },
-        ErrorKind::Utf8 { .. } => row.error("not text (invalid UTF-8)".to_owned()),
-        _ => row.error(error.to_string()),
+        ErrorKind::Utf8 { .. } => row.row_error("not text (invalid UTF-8)".to_owned()),
+        _ => row.row_error(error.to_string()),
     }
 }
 

@@ -31,18 +31,18 @@ fn parse_nanoseconds(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadErr
 pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError> {
     let mut rows = Rows::new(input, file, FIELDS, LONGEST_TABLE);
     let mut states: Vec<IdleState> = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.next_row()? {
         if states.len() == MAX_STATES {
-            return Err(row.error(format!(
+            return Err(row.row_error(format!(
                 "one idle state too many; a cpuidle driver has at most {MAX_STATES}"
             )));
         }
         let state = IdleState {
-            name: row.text(0).to_owned(),
+            name: row.field_text(0).to_owned(),
             exit_latency: parse_nanoseconds(&row, 1)?,
             target_residency: parse_nanoseconds(&row, 2)?,
-            polling: row.flag(3)?,
-            disabled: row.flag(4)?,
+            polling: row.parse_flag(3)?,
+            disabled: row.parse_flag(4)?,
         };
         if state.name.is_empty() {
             return Err(row.unexpected_value_error(0, "the name of the state"));

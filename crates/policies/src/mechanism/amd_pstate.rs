@@ -70,24 +70,24 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[&MODE, &GOVERNOR, &EPP, &BOOST],
     overlaps: &[("epp", Kind::Epp)],
     build: |given| {
-        let mode = given.get(&MODE)?;
-        if mode != AmdMode::Passive && given.version().release() < FIRST_WITH_MODES {
-            return Err(given.error("this kernel's driver has passive mode only: mode=passive"));
+        let mode = given.value_or_default(&MODE)?;
+        if mode != AmdMode::Passive && given.version_or_bare().release() < FIRST_WITH_MODES {
+            return Err(given.keys_error("this kernel's driver has passive mode only: mode=passive"));
         }
-        let governor = match (mode, given.given(&GOVERNOR)?) {
+        let governor = match (mode, given.given_value(&GOVERNOR)?) {
             (AmdMode::Active, None) => AmdGovernor::Powersave,
             (_, None) => AmdGovernor::Schedutil,
             (AmdMode::Active, Some(AmdGovernor::Schedutil)) => {
-                return Err(given.error(
+                return Err(given.keys_error(
                     "active mode has the governors powersave and performance; schedutil goes with mode=passive or mode=guided",
                 ));
             }
             (_, Some(governor)) => governor,
         };
-        if given.given(&EPP)?.is_some()
+        if given.given_value(&EPP)?.is_some()
             && (mode, governor) != (AmdMode::Active, AmdGovernor::Powersave)
         {
-            return Err(given.error(
+            return Err(given.keys_error(
                 "a preference goes with mode=active and governor=powersave; the driver writes its own otherwise",
             ));
         }
@@ -95,9 +95,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
             AmdPstateSettings {
                 mode,
                 governor,
-                epp: given.get(&EPP)?,
-                boost: given.get(&BOOST)?,
-                kernel: given.version(),
+                epp: given.value_or_default(&EPP)?,
+                boost: given.value_or_default(&BOOST)?,
+                kernel: given.version_or_bare(),
             },
         )))
     },

@@ -72,15 +72,15 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[("max_latency_us", Kind::DriveLatency)],
     build: |given| {
         Ok(Policy::Apst(ApstSettings {
-            rule: given.get(&RULE)?,
-            primary_timeout_ms: given.get(&PRIMARY_TIMEOUT)?,
-            secondary_timeout_ms: given.get(&SECONDARY_TIMEOUT)?,
-            primary_tolerance_us: given.get(&PRIMARY_TOLERANCE)?,
-            secondary_tolerance_us: given.get(&SECONDARY_TOLERANCE)?,
-            max_latency_us: given.get(&MAX_LATENCY)?,
+            rule: given.value_or_default(&RULE)?,
+            primary_timeout_ms: given.value_or_default(&PRIMARY_TIMEOUT)?,
+            secondary_timeout_ms: given.value_or_default(&SECONDARY_TIMEOUT)?,
+            primary_tolerance_us: given.value_or_default(&PRIMARY_TOLERANCE)?,
+            secondary_tolerance_us: given.value_or_default(&SECONDARY_TOLERANCE)?,
+            max_latency_us: given.value_or_default(&MAX_LATENCY)?,
             enabled: true,
             quirks: ApstQuirks {
-                no_deepest: given.get(&NO_DEEPEST)?,
+                no_deepest: given.value_or_default(&NO_DEEPEST)?,
                 no_apst: false,
             },
         }))

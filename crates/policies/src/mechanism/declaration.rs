@@ -60,7 +60,7 @@ impl Place {
 pub(super) fn build_program_policy(given: &GivenPolicy<'_>) -> Result<Policy, SpecError> {
     let program = given.program.ok_or_else(|| {
         let example = ProgramForm::by_policy_name(given.mechanism.name).map_or("", ProgramForm::example_policy);
-        given.error(format!("a file has to follow, as in {example}"))
+        given.keys_error(format!("a file has to follow, as in {example}"))
     })?;
     Ok(Policy::Idle(IdlePolicy::Program(program.clone())))
 }
@@ -93,7 +93,7 @@ impl GivenPolicy<'_> {
         let text = self
             .keys
             .iter()
-            .find(|(given, _)| given.info().name == key.info.name);
+            .find(|(given, _)| given.key_info().name == key.info.name);
         text.map(|(_, text)| self.parse_value(key, text)).transpose()
     }
 
@@ -125,7 +125,7 @@ impl GivenPolicy<'_> {
             name: self.mechanism.name,
             key: key.info.name,
             value: text.to_owned(),
-            allowed: key.describe(),
+            allowed: key.describe_accepted_values(),
         })
     }
 }
@@ -133,7 +133,7 @@ impl GivenPolicy<'_> {
 impl Mechanism {
     /// Finds a key of the mechanism by name.
     pub fn find_key(&self, name: &str) -> Option<&'static dyn AnyKey> {
-        self.keys.iter().copied().find(|k| k.info().name == name)
+        self.keys.iter().copied().find(|k| k.key_info().name == name)
     }
 
     /// Name of the mechanism with a placeholder for required text: `menu`, `c:FILE`.
@@ -149,11 +149,11 @@ impl Mechanism {
         let required: Vec<String> = self
             .keys
             .iter()
-            .map(|key| key.info())
+            .map(|key| key.key_info())
             .filter(|key| key.fallback == Fallback::Required)
             .map(|key| format!("{}={}", key.name, key.example))
             .collect();
-        let first = self.keys.first().map(|key| key.info());
+        let first = self.keys.first().map(|key| key.key_info());
         match (&required[..], first) {
             ([], Some(key)) => format!("{}[{}={}]", self.name, key.name, key.example),
             ([], None) => self.name.to_owned(),

@@ -36,5 +36,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: SIM_AND_MACHINE,
     keys: &[&VALUE],
     overlaps: &[],
-    build: |given| Ok(Policy::Epp(given.get(&VALUE)?)),
+    build: |given| Ok(Policy::Epp(given.value_or_default(&VALUE)?)),
 };

@@ -34,18 +34,18 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let limits = FrequencyLimits {
-            min: given.given(&MIN)?,
-            max: given.given(&MAX)?,
+            min: given.given_value(&MIN)?,
+            max: given.given_value(&MAX)?,
         };
         match limits {
             FrequencyLimits {
                 min: None,
                 max: None,
-            } => Err(given.error("min or max is missing, as in frequency[max=2.4GHz]")),
+            } => Err(given.keys_error("min or max is missing, as in frequency[max=2.4GHz]")),
             FrequencyLimits {
                 min: Some(min),
                 max: Some(max),
-            } if min > max => Err(given.error(format!("min ({min}) is above max ({max})"))),
+            } if min > max => Err(given.keys_error(format!("min ({min}) is above max ({max})"))),
             limits => Ok(Policy::FrequencyLimits(limits)),
         }
     },

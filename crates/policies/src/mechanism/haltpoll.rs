@@ -60,14 +60,14 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let parameters = HaltpollParameters {
-            guest_halt_poll_ns: given.get(&LONGEST)?,
-            guest_halt_poll_shrink: given.get(&SHRINK)?,
-            guest_halt_poll_grow: given.get(&GROW)?,
-            guest_halt_poll_grow_start: given.get(&GROW_START)?,
-            guest_halt_poll_allow_shrink: given.get(&ALLOW_SHRINK)?,
+            guest_halt_poll_ns: given.value_or_default(&LONGEST)?,
+            guest_halt_poll_shrink: given.value_or_default(&SHRINK)?,
+            guest_halt_poll_grow: given.value_or_default(&GROW)?,
+            guest_halt_poll_grow_start: given.value_or_default(&GROW_START)?,
+            guest_halt_poll_allow_shrink: given.value_or_default(&ALLOW_SHRINK)?,
         };
         Ok(Policy::Idle(IdlePolicy::Haltpoll(
-            given.version(),
+            given.version_or_bare(),
             parameters,
         )))
     },

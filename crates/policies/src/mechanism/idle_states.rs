@@ -63,12 +63,12 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let limit = IdleStatesLimit {
-            ceiling: given.given(&CEILING)?,
-            disable: given.given(&DISABLE)?.unwrap_or_default(),
+            ceiling: given.given_value(&CEILING)?,
+            disable: given.given_value(&DISABLE)?.unwrap_or_default(),
         };
         if limit.ceiling.is_none() && limit.disable.is_empty() {
             return Err(
-                given.error("ceiling or disable is missing, as in idle-states[ceiling=20us]")
+                given.keys_error("ceiling or disable is missing, as in idle-states[ceiling=20us]")
             );
         }
         Ok(Policy::IdleStates(limit))

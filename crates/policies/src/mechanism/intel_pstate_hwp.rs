@@ -33,8 +33,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[("hwp_dynamic_boost", Kind::HwpBoost), ("epp", Kind::Epp)],
     build: |given| {
         Ok(Policy::Frequency(FreqPolicy::IntelPstateHwp {
-            dynamic_boost: given.get(&DYNAMIC_BOOST)?,
-            epp: given.get(&EPP)?,
+            dynamic_boost: given.value_or_default(&DYNAMIC_BOOST)?,
+            epp: given.value_or_default(&EPP)?,
         }))
     },
 };

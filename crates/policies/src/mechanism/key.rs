@@ -101,7 +101,7 @@ impl<T: Clone> Key<T> {
             Form::WordsOnly => None,
             Form::UpTo(most, make) => quantity::whole(text).filter(|n| *n <= most).map(make),
             Form::Time(unit, most, make) => quantity::time(text)
-                .filter(|t| t.0 % unit.nanoseconds() == 0 && t.0 / unit.nanoseconds() <= most)
+                .filter(|t| t.0 % unit.in_nanoseconds() == 0 && t.0 / unit.in_nanoseconds() <= most)
                 .map(make),
             Form::Frequency(make) => quantity::frequency(text).map(make),
             Form::Text(_, parse) | Form::List(_, parse) => parse(text),
@@ -142,7 +142,7 @@ impl<T: Clone + Sync> AnyKey for Key<T> {
             Form::WordsOnly => return words.join(" or "),
             Form::UpTo(most, _) => format!("a whole number from 0 to {most}"),
             Form::Time(unit, most, _) => {
-                let (name, short) = unit.names();
+                let (name, short) = unit.name_and_abbreviation();
                 let example = self.info.example;
                 format!("whole {name} such as {example}, from 0{short} to {most}{short}")
             }

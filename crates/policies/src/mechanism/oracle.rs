@@ -24,5 +24,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Replay],
     keys: &[&GOAL],
     overlaps: &[],
-    build: |given| Ok(Policy::Idle(IdlePolicy::Oracle(given.get(&GOAL)?))),
+    build: |given| Ok(Policy::Idle(IdlePolicy::Oracle(given.value_or_default(&GOAL)?))),
 };

@@ -34,8 +34,8 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         Ok(Policy::Poll(PollPolicy {
-            request_us: given.given(&REQUEST)?,
-            rule: given.get(&RULE)?,
+            request_us: given.given_value(&REQUEST)?,
+            rule: given.value_or_default(&RULE)?,
         }))
     },
 };

@@ -92,13 +92,13 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[&TIMEOUT, &CEILING, &GRANT, &START_AFTER, &RULE],
     overlaps: &[],
     build: |given| {
-        let rule = given.get(&RULE)?;
+        let rule = given.value_or_default(&RULE)?;
         Ok(Policy::Psd(PsdSettings {
-            timeout_ms: (given.get(&TIMEOUT)?.0 / 1_000_000) as u32,
-            ceiling: given.given(&CEILING)?.unwrap_or_else(|| rule.ceiling()),
-            grant: given.get(&GRANT)?,
+            timeout_ms: (given.value_or_default(&TIMEOUT)?.0 / 1_000_000) as u32,
+            ceiling: given.given_value(&CEILING)?.unwrap_or_else(|| rule.default_ceiling()),
+            grant: given.value_or_default(&GRANT)?,
             start_after: given
-                .given(&START_AFTER)?
+                .given_value(&START_AFTER)?
                 .unwrap_or_else(|| rule.default_start_after()),
             rule,
         }))
@@ -118,7 +118,7 @@ mod tests {
             ("psd[rule=daemon]", LeaseRule::Daemon),
         ] {
             let spec: PolicySpec = name.parse().unwrap();
-            assert_eq!(spec.psd(), Ok(rule.settings()), "{name}");
+            assert_eq!(spec.as_psd_settings(), Ok(rule.default_settings()), "{name}");
         }
     }
 }

@@ -51,11 +51,11 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     build: |given| {
         let settings = SchedutilSettings {
             boost: Settings {
-                enabled: given.get(&IOWAIT_BOOST)?,
-                step: given.get(&STEP)?,
-                cap: Capacity(given.get(&CAP)? as u32),
+                enabled: given.value_or_default(&IOWAIT_BOOST)?,
+                step: given.value_or_default(&STEP)?,
+                cap: Capacity(given.value_or_default(&CAP)? as u32),
             },
-            rate_limit: given.given(&RATE_LIMIT)?.map(Nanoseconds::from_micros),
+            rate_limit: given.given_value(&RATE_LIMIT)?.map(Nanoseconds::from_micros),
         };
         Ok(Policy::Frequency(FreqPolicy::Schedutil(settings)))
     },

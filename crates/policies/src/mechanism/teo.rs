@@ -14,7 +14,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     keys: &[],
     overlaps: &[],
     build: |given| {
-        let kernel = given.version();
+        let kernel = given.version_or_bare();
         if teo::has_known_rules(kernel) {
             return Ok(Policy::Idle(IdlePolicy::Teo(kernel)));
         }

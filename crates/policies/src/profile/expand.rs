@@ -40,9 +40,9 @@ impl PolicySet {
             });
         };
         let mut set = self.without_profile();
-        let mut notes: Vec<String> = profile.left_out().into_iter().collect();
-        for choices in profile.choices() {
-            if choices.iter().any(|policy| set.says(policy)) {
+        let mut notes: Vec<String> = profile.uncovered_settings_note().into_iter().collect();
+        for choices in profile.alternatives_per_setting() {
+            if choices.iter().any(|policy| set.decides_same_as(policy)) {
                 continue;
             }
             if let Some(policy) = choices.iter().find(|policy| has(policy, &set)) {
@@ -67,7 +67,7 @@ impl PolicySet {
         let mut kept = self.clone();
         for policy in self.policies() {
             if let Some(own) = machine_policies.get(policy.kind())
-                && !given_set.says(policy)
+                && !given_set.decides_same_as(policy)
             {
                 let left_out = self.keys_set_elsewhere(policy);
                 kept = kept.with(policy.fill_gaps_from(own, &left_out))?;

@@ -88,7 +88,7 @@ pub static PROFILES: &[Profile] = &[
             "[audio] timeout=10",
             "[video] radeon_powersave=dpm-balanced, panel_power_savings=0",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[balanced]",
             "the default: performance as the load asks for it",
             "profiles/balanced/tuned.conf",
@@ -104,7 +104,7 @@ pub static PROFILES: &[Profile] = &[
             "[audio] timeout=10",
             "[video] radeon_powersave=dpm-balanced, panel_power_savings=1",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[balanced-battery]",
             "balanced, inclined to save power",
             "profiles/balanced-battery/tuned.conf",
@@ -123,7 +123,7 @@ pub static PROFILES: &[Profile] = &[
             "kernel.nmi_watchdog=0",
             "power saving of Wi-Fi",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[powersave]",
             "little power",
             "profiles/powersave/tuned.conf",
@@ -140,7 +140,7 @@ pub static PROFILES: &[Profile] = &[
             "vm.swappiness=10",
             "[video] panel_power_savings=0",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[latency-performance]",
             "short latencies, at the price of power",
             "profiles/latency-performance/tuned.conf",
@@ -161,7 +161,7 @@ pub static PROFILES: &[Profile] = &[
             "kernel.timer_migration=0",
             "boot parameters skew_tick, tsc, rcupdate, rcutree",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[network-latency]",
             "latency-performance with settings of the network",
             "profiles/network-latency/tuned.conf",
@@ -180,7 +180,7 @@ pub static PROFILES: &[Profile] = &[
             "net.core.somaxconn=>2048",
             "[video] panel_power_savings=0",
         ],
-        ..tuned(
+        ..tuned_profile(
             "tuned[throughput-performance]",
             "the default of servers: high throughput",
             "profiles/throughput-performance/tuned.conf",

@@ -13,7 +13,7 @@ fn error(text: &str) -> String {
 /// A machine with everything.
 fn all(text: &str) -> String {
     set(text)
-        .expand(&PolicySet::default(), |_, _| true)
+        .expand_profile(&PolicySet::default(), |_, _| true)
         .unwrap()
         .set
         .to_string()
@@ -25,7 +25,7 @@ fn every_choice_of_every_profile_is_a_policy_that_a_machine_can_have() {
         let text = profile.to_string();
         assert_eq!(set(&text).to_string(), text);
         assert_eq!(set(&text).profile(), Some(profile));
-        for (names, choices) in profile.policies.iter().zip(profile.choices()) {
+        for (names, choices) in profile.policies.iter().zip(profile.alternatives_per_setting()) {
             assert_eq!(names.len(), choices.len(), "{text}: {names:?}");
             let kinds: Vec<Kind> = choices.iter().map(PolicySpec::kind).collect();
             assert!(kinds.iter().all(|kind| *kind == kinds[0]), "{text}");
@@ -39,7 +39,7 @@ fn every_choice_of_every_profile_is_a_policy_that_a_machine_can_have() {
 #[test]
 fn a_profile_becomes_its_policies() {
     let not_amd = |policy: &PolicySpec, _: &PolicySet| policy.mechanism().name != "amd-pstate";
-    let expanded = set("tuned[latency-performance]").expand(&PolicySet::default(), not_amd);
+    let expanded = set("tuned[latency-performance]").expand_profile(&PolicySet::default(), not_amd);
     assert_eq!(
         expanded.unwrap().set.to_string(),
         "performance + cpu-latency[limit=3us,state=1]"
@@ -72,7 +72,7 @@ fn what_a_set_says_itself_holds_before_its_profile() {
 fn a_machine_gets_the_first_that_it_has_and_is_told_what_it_lacks() {
     let has = |policy: &PolicySpec, _: &PolicySet| policy.mechanism().name == "powersave";
     let expanded = set("tuned[powersave]")
-        .expand(&PolicySet::default(), has)
+        .expand_profile(&PolicySet::default(), has)
         .unwrap();
     assert_eq!(expanded.set.to_string(), "powersave");
     let [others, missing] = &expanded.notes[..] else {
@@ -88,7 +88,7 @@ fn a_machine_gets_the_first_that_it_has_and_is_told_what_it_lacks() {
         policy.kind() == Kind::Frequency || so_far.frequency().is_some()
     };
     let expanded = set("power-profiles[balanced]")
-        .expand(&PolicySet::default(), has)
+        .expand_profile(&PolicySet::default(), has)
         .unwrap();
     assert_eq!(expanded.set.policies().len(), 2);
 }
@@ -104,7 +104,7 @@ fn a_machine_keeps_the_keys_that_a_profile_does_not_set() {
         let has = |policy: &PolicySpec, _: &PolicySet| {
             policy.kind() != Kind::Frequency || Some(policy.mechanism()) == mechanism
         };
-        set(profile).expand(&own, has).unwrap().set.to_string()
+        set(profile).expand_profile(&own, has).unwrap().set.to_string()
     };
     let hwp = "menu + intel_pstate-hwp[hwp_dynamic_boost=on,epp=32]";
     for (profile, own, becomes) in [

@@ -40,7 +40,7 @@ const SHALLOW: Nanoseconds = Nanoseconds(10_000);
 /// that do not poll. `None` if there is no such state.
 ///
 /// ```
-/// use wakepath_policies::psd::auto_ceiling;
+/// use wakepath_policies::psd::ceiling_just_above_c1;
 /// use wakepath_units::Nanoseconds;
 ///
 /// let skylake = [2, 10, 85].map(Nanoseconds::from_micros);

@@ -226,12 +226,12 @@ impl WatchedLease {
                 self.last = self.last.max(now);
                 return;
             }
-            self.heard.handle(BurstEvent::Quiet, self.end_without_further_io());
+            self.heard.handle_event(BurstEvent::Quiet, self.end_without_further_io());
             self.begun = None;
         }
         if burst.count_io(now) {
             (self.begun, self.last) = (Some(now), now);
-            self.heard.handle(BurstEvent::Io, now);
+            self.heard.handle_event(BurstEvent::Io, now);
         }
     }
 
@@ -239,7 +239,7 @@ impl WatchedLease {
     /// up to and including its own time.
     fn end_without_further_io(&self) -> u64 {
         match self.begun {
-            Some(begun) if self.heard.is_wanted() => {
+            Some(begun) if self.heard.wants_lease() => {
                 let seen_by = (self.last - begun).div_ceil(self.look);
                 begun.saturating_add((seen_by + LOOKS).saturating_mul(self.look))
             }
@@ -336,15 +336,15 @@ mod tests {
     #[test]
     fn three_milliseconds_are_one_tick_of_250_hz() {
         let mut lease = Lease::new(&PsdPolicy::default(), TickRate::HZ_250);
-        assert!(!lease.holds(Nanoseconds(0)));
+        assert!(!lease.holds_at(Nanoseconds(0)));
         lease.io(Nanoseconds(5 * MS));
         // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
-        assert!(lease.holds(Nanoseconds(5 * MS)));
-        assert!(lease.holds(Nanoseconds(8 * MS - 1)));
-        assert!(!lease.holds(Nanoseconds(8 * MS)));
+        assert!(lease.holds_at(Nanoseconds(5 * MS)));
+        assert!(lease.holds_at(Nanoseconds(8 * MS - 1)));
+        assert!(!lease.holds_at(Nanoseconds(8 * MS)));
         assert_eq!(
             lease
-                .view(Nanoseconds(6 * MS))
+                .view_at(Nanoseconds(6 * MS))
                 .next_look(Nanoseconds(6 * MS)),
             None
         );
@@ -355,7 +355,7 @@ mod tests {
         for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
             let mut lease = Lease::new(&policy(rule, 0, 1), TickRate::HZ_1000);
             lease.io(Nanoseconds(10 * MS));
-            assert!(!lease.holds(Nanoseconds(10 * MS)), "{rule:?}");
+            assert!(!lease.holds_at(Nanoseconds(10 * MS)), "{rule:?}");
         }
     }
 
@@ -399,7 +399,7 @@ mod tests {
             lease.io(Nanoseconds(io * MS));
         }
         let mut now = Nanoseconds(104 * MS);
-        let view = lease.view(now);
+        let view = lease.view_at(now);
         let mut looks = Vec::new();
         while let Some(next) = view.next_look(now) {
             looks.push(next.0 / MS);
@@ -419,16 +419,16 @@ mod tests {
     #[test]
     fn an_end_that_was_overtaken_does_not_count() {
         let mut lease = HeardLease::default();
-        lease.handle(BurstEvent::Io, 50);
-        lease.handle(BurstEvent::Quiet, 20);
-        assert_eq!(lease.change(), Some(true));
-        assert_eq!(lease.change(), None);
-        lease.handle(BurstEvent::Quiet, 50);
-        assert_eq!(lease.change(), Some(false));
+        lease.handle_event(BurstEvent::Io, 50);
+        lease.handle_event(BurstEvent::Quiet, 20);
+        assert_eq!(lease.take_change(), Some(true));
+        assert_eq!(lease.take_change(), None);
+        lease.handle_event(BurstEvent::Quiet, 50);
+        assert_eq!(lease.take_change(), Some(false));
         // What begins and ends at once changes nothing.
-        lease.handle(BurstEvent::Io, 60);
-        lease.handle(BurstEvent::Quiet, 70);
-        assert_eq!(lease.change(), None);
+        lease.handle_event(BurstEvent::Io, 60);
+        lease.handle_event(BurstEvent::Quiet, 70);
+        assert_eq!(lease.take_change(), None);
     }
 
     /// `block_io.bpf.c` step by step, with its timer.
@@ -465,9 +465,9 @@ mod tests {
         fn tell(&mut self, heard: &mut HeardLease, until: u64) -> bool {
             for (event, time) in self.events.drain(..) {
                 assert!(time <= until);
-                heard.handle(event, time);
+                heard.handle_event(event, time);
             }
-            heard.is_wanted()
+            heard.wants_lease()
         }
 
         fn io(&mut self, now: u64, policy: PsdPolicy) {
@@ -505,11 +505,11 @@ mod tests {
                 // Both a little before the I/O and just after it.
                 program.look(now + gap, policy);
                 let before = Nanoseconds(now + gap - 1);
-                prop_assert_eq!(lease.holds(before), program.tell(&mut heard, before.0));
+                prop_assert_eq!(lease.holds_at(before), program.tell(&mut heard, before.0));
                 now += gap;
                 program.io(now, policy);
                 lease.io(Nanoseconds(now));
-                prop_assert_eq!(lease.holds(Nanoseconds(now)), program.tell(&mut heard, now));
+                prop_assert_eq!(lease.holds_at(Nanoseconds(now)), program.tell(&mut heard, now));
             }
         }
 
@@ -527,10 +527,10 @@ mod tests {
             // A tick's period is itself rounded to whole nanoseconds.
             let slack = period + timeout / 1_000;
             if after + slack < timeout {
-                prop_assert!(lease.holds(Nanoseconds(now + after)));
+                prop_assert!(lease.holds_at(Nanoseconds(now + after)));
             }
             if after > timeout + slack {
-                prop_assert!(!lease.holds(Nanoseconds(now + after)));
+                prop_assert!(!lease.holds_at(Nanoseconds(now + after)));
             }
         }
 
@@ -544,7 +544,7 @@ mod tests {
                 now += gap;
                 lease.io(Nanoseconds(now));
                 prop_assert_eq!(lease.end().0, now + 4 * MS);
-                let look = lease.view(Nanoseconds(now)).next_look(Nanoseconds(now)).unwrap();
+                let look = lease.view_at(Nanoseconds(now)).next_look(Nanoseconds(now)).unwrap();
                 prop_assert!(now < look.0 && look.0 <= now + 4 * MS);
             }
         }

@@ -55,7 +55,7 @@ impl PolicySpec {
     pub fn given_keys(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.keys
             .iter()
-            .map(|(key, value)| (key.info().name, &**value))
+            .map(|(key, value)| (key.key_info().name, &**value))
     }
 
     /// The policy with its keys in typed form.
@@ -147,7 +147,7 @@ impl PolicySpec {
         let mut keys = self.keys.clone();
         match keys
             .iter_mut()
-            .find(|(given, _)| given.info().name == key.info().name)
+            .find(|(given, _)| given.key_info().name == key.key_info().name)
         {
             Some((_, old)) => *old = value,
             None => keys.push((key, value)),
@@ -201,7 +201,7 @@ impl PolicySpec {
         let kept: Vec<GivenKey> = self
             .keys
             .iter()
-            .filter(|(key, _)| !keys.contains(&key.info().name))
+            .filter(|(key, _)| !keys.contains(&key.key_info().name))
             .cloned()
             .collect();
         let bare = self.bare;
@@ -275,7 +275,7 @@ impl PartialEq for PolicySpec {
         self.mechanism == other.mechanism
             && self.version == other.version
             && self.given_keys().eq(other.given())
-            && self.own_governor() == other.program()
+            && self.own_governor() == other.own_governor()
     }
 }
 
@@ -390,8 +390,8 @@ fn parse_keys(
     let mut given: Vec<GivenKey> = Vec::new();
     for (name, text) in pairs {
         let (key, value) = find_and_check_key(mechanism, name, &text)?;
-        let name = key.info().name;
-        if given.iter().any(|(known, _)| known.info().name == name) {
+        let name = key.key_info().name;
+        if given.iter().any(|(known, _)| known.key_info().name == name) {
             return Err(SpecError::DuplicateKey {
                 name: mechanism.name,
                 key: name,
@@ -455,7 +455,7 @@ fn find_and_check_key(
     value: &str,
 ) -> Result<(&'static dyn AnyKey, String), SpecError> {
     let Some(known) = mechanism.key(key) else {
-        let known: Vec<_> = mechanism.keys.iter().map(|k| k.info().name).collect();
+        let known: Vec<_> = mechanism.keys.iter().map(|k| k.key_info().name).collect();
         let suggestion = nearest(key, known.iter().copied())
             .map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         return Err(SpecError::UnknownKey {
@@ -468,12 +468,12 @@ fn find_and_check_key(
             },
         });
     };
-    if known.allows(value) {
+    if known.accepts_value(value) {
         Ok((known, value.to_owned()))
     } else {
         Err(SpecError::BadValue {
             name: mechanism.name,
-            key: known.info().name,
+            key: known.key_info().name,
             value: value.to_owned(),
             allowed: known.describe(),
         })

@@ -30,7 +30,7 @@ const UNCHANGED: &str = "unchanged";
 /// use wakepath_policies::spec::PolicySet;
 ///
 /// let set: PolicySet = "teo + epp[value=power]".parse()?;
-/// let all = set.with("psd".parse()?)?.or(&"menu + schedutil".parse()?);
+/// let all = set.with_policy("psd".parse()?)?.completed_from(&"menu + schedutil".parse()?);
 /// assert_eq!(all.to_string(), "teo@6.12 + epp[value=power] + psd + schedutil");
 /// assert_eq!(PolicySet::default().to_string(), "unchanged");
 /// # Ok::<(), wakepath_policies::spec::SpecError>(())
@@ -224,7 +224,7 @@ impl PolicySet {
         make: impl Fn(&Program) -> Result<Program, E>,
     ) -> Result<Self, E> {
         for policy in &mut self.policies {
-            if let Some(program) = policy.program() {
+            if let Some(program) = policy.own_governor() {
                 let made = make(program)?;
                 *policy = policy.with_own_governor(made);
             }

@@ -419,7 +419,7 @@ fn name_of(
     let mut keys: Vec<(&str, String)> = mechanism
         .keys
         .iter()
-        .map(|key| key.info())
+        .map(|key| key.key_info())
         .filter(|key| key.fallback == crate::mechanism::key::Fallback::Required)
         .map(|key| (key.name, key.example.to_owned()))
         .collect();
@@ -428,8 +428,8 @@ fn name_of(
             break;
         }
         let key = index.get(mechanism.keys);
-        let mut values: Vec<String> = key.words().into_iter().map(str::to_owned).collect();
-        values.push(key.info().example.to_owned());
+        let mut values: Vec<String> = key.accepted_words().into_iter().map(str::to_owned).collect();
+        values.push(key.key_info().example.to_owned());
         values.extend(
             [
                 format!("{number}"),
@@ -439,12 +439,12 @@ fn name_of(
                 format!("0-{number}"),
             ]
             .into_iter()
-            .filter(|value| key.allows(value)),
+            .filter(|value| key.accepts_value(value)),
         );
         let value = values.swap_remove(*number as usize % values.len());
-        match keys.iter_mut().find(|(name, _)| *name == key.info().name) {
+        match keys.iter_mut().find(|(name, _)| *name == key.key_info().name) {
             Some((_, old)) => *old = value,
-            None => keys.push((key.info().name, value)),
+            None => keys.push((key.key_info().name, value)),
         }
     }
     if keys.is_empty() {

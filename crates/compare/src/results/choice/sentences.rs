@@ -78,7 +78,7 @@ impl Choice {
 
     fn reduce_digits_if_assumed(&self, unit: Unit) -> Unit {
         if self.assumes_power {
-            unit.assumed()
+            unit.for_assumed_power()
         } else {
             unit
         }
@@ -100,7 +100,7 @@ impl Choice {
         let unit = self.reduce_digits_if_assumed(Unit::for_value(&self.metric.unit, candidate.value));
         format!(
             "{title} {}{} (geometric mean over {} workloads), from {low} to {high}",
-            unit.figure(candidate.value, candidate.doubt),
+            unit.format_figure(candidate.value, candidate.doubt),
             unit_suffix(&unit.name),
             candidate.figures.len()
         )
@@ -223,9 +223,9 @@ fn unit_suffix(unit: &str) -> String {
 
 /// Formats a figure with its interval and unit.
 fn format_figure(unit: &Unit, figure: &MetricFigure) -> String {
-    let mean = unit.figure(figure.mean, doubt_about_mean(figure.interval, None));
+    let mean = unit.format_figure(figure.mean, doubt_about_mean(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {
-        (Some(ends), _) => unit.interval(figure.mean, ends),
+        (Some(ends), _) => unit.format_interval(figure.mean, ends),
         (None, 1) => "1 run".to_owned(),
         (None, runs) => format!("{runs} runs"),
     };

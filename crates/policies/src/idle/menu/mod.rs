@@ -165,7 +165,7 @@ any_generation!(
 impl AnyMenu {
     /// The menu governor of a kernel release, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
-        Self::of_generation(index_of_generation(menu_generations(), kernel), states, tick)
+        Self::new_for_generation(index_of_generation(menu_generations(), kernel), states, tick)
     }
 }
 
@@ -187,7 +187,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         let delta_tick = self.remember_timer_of_query(query, looked_up);
         let next_timer = self.next_timer;
         let table = &self.table;
-        let no_choice = rules.one_state_shortcut && table.count() <= 1;
+        let no_choice = rules.one_state_shortcut && table.state_count() <= 1;
         if no_choice || only_state_0_will_do(table, next_timer, query.latency_request) {
             return IdleDecision {
                 state: 0,
@@ -271,11 +271,11 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             Outliers::Longest => i32::MAX as u32,
             Outliers::Farthest => u32::MAX - 1,
         };
-        self.intervals.push((slept / 1_000) as u32, longest);
+        self.intervals.push_interval((slept / 1_000) as u32, longest);
     }
 
     fn pattern_passes(&self) -> u32 {
-        self.intervals.rounds(Self::RULES.outliers)
+        self.intervals.search_passes(Self::RULES.outliers)
     }
 }
 
@@ -318,7 +318,7 @@ fn walk_down_states(table: &StateTable, latency: i64, predicted: u64) -> Walk {
     let too_slow = table.enabled_slower_than(latency);
     // A prediction beyond the signed range is beyond every target residency.
     let too_long = table.enabled_longer_than(i64::try_from(predicted).unwrap_or(i64::MAX));
-    match too_slow.or(too_long).shallowest() {
+    match too_slow.union(too_long).shallowest() {
         Some(state) => Walk {
             chosen: table
                 .enabled_states()

@@ -144,8 +144,8 @@ impl RecentIntervals {
     pub(super) fn push_interval(&mut self, us: u32, longest: u32) {
         let new = if us <= longest { us } else { UNKNOWN };
         let slot = &mut self.intervals[self.oldest % REMEMBERED];
-        self.totals.remove(*slot);
-        self.totals.add(new);
+        self.totals.remove_interval(*slot);
+        self.totals.add_interval(new);
         *slot = new;
         self.oldest = (self.oldest + 1) % REMEMBERED;
     }
@@ -193,7 +193,7 @@ impl RecentIntervals {
             if self.count_equal(outlier) > 1 {
                 return self.search_without_farthest(scattered).0;
             }
-            rest = rest.without(outlier, 1);
+            rest = rest.without_intervals(outlier, 1);
             // Nothing but zeros.
             if rest.sum == 0 {
                 return None;
@@ -246,7 +246,7 @@ impl RecentIntervals {
                 return (longest, rounds);
             }
             let outlier = self.take_farthest_from_mean(mean, &mut bounds);
-            rest = rest.without(outlier, self.count_equal(outlier));
+            rest = rest.without_intervals(outlier, self.count_equal(outlier));
             rounds += 1;
         }
     }
@@ -284,22 +284,22 @@ impl RecentIntervals {
             ..self.totals
         };
         if let Some(steady) = all.if_steady() {
-            return steady.repeats(zeros_repeat);
+            return steady.repeated_interval(zeros_repeat);
         }
         let [longest, second] = self.two_longest_intervals();
         if longest == second {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
-        let rest = all.without(longest, 1);
+        let rest = all.without_intervals(longest, 1);
         if let Some(steady) = rest.if_steady() {
-            return steady.repeats(zeros_repeat);
+            return steady.repeated_interval(zeros_repeat);
         }
         if self.count_equal(second) > 1 {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
-        let rest = rest.without(second, 1);
+        let rest = rest.without_intervals(second, 1);
         match rest.if_steady() {
-            Some(steady) => steady.repeats(zeros_repeat),
+            Some(steady) => steady.repeated_interval(zeros_repeat),
             None => self.longest_if_scattered(rest, second.saturating_sub(1), scattered),
         }
     }
@@ -319,14 +319,14 @@ impl RecentIntervals {
         let mut rounds = 1;
         loop {
             if let Some(steady) = rest.if_steady() {
-                return (steady.repeats(zeros_repeat), rounds);
+                return (steady.repeated_interval(zeros_repeat), rounds);
             }
             if rest.count <= ENOUGH {
                 return (self.longest_if_scattered(rest, ceiling, scattered), rounds);
             }
             let (_, longest) = self.shortest_and_longest(0, ceiling);
             ceiling = longest.saturating_sub(1);
-            rest = rest.without(longest, self.count_equal(longest));
+            rest = rest.without_intervals(longest, self.count_equal(longest));
             rounds += 1;
         }
     }
@@ -389,7 +389,7 @@ mod tests {
     fn after(intervals: &[u32], longest: u32) -> RecentIntervals {
         let mut recent = RecentIntervals::new();
         for &us in intervals {
-            recent.push(us, longest);
+            recent.push_interval(us, longest);
         }
         recent
     }
@@ -411,7 +411,7 @@ mod tests {
     #[test]
     fn each_length_that_is_left_out_is_a_round_more() {
         let rounds =
-            |intervals: [u32; 8], outliers| after(&intervals, OLD_LONGEST).rounds(outliers);
+            |intervals: [u32; 8], outliers| after(&intervals, OLD_LONGEST).search_passes(outliers);
         let steady = [80; 8];
         let one_short = [80, 80, 80, 10, 80, 80, 80, 80];
         let one_longer = [80, 80, 81, 10, 80, 80, 80, 80];

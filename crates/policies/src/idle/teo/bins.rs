@@ -222,13 +222,13 @@ mod tests {
             let mut recent = std::collections::VecDeque::new();
             for (bin, kind) in events {
                 let bin = bin % states;
-                bins.decay();
+                bins.decay_counters();
                 for sums in &mut plain {
                     sums.hits -= sums.hits >> 3;
                     sums.intercepts -= sums.intercepts >> 3;
                 }
                 let before = plain.iter().map(|sums| sums.hits + sums.intercepts).sum::<u32>();
-                prop_assert_eq!(bins.sum(), before);
+                prop_assert_eq!(bins.count_all_wakeups(), before);
                 let event = if kind == 0 {
                     plain[bin].hits += PULSE;
                     Event::HIT
@@ -237,22 +237,22 @@ mod tests {
                     plain[bin].recent += 1;
                     Event::INTERCEPT
                 };
-                bins.add(bin, event);
+                bins.count_wakeup(bin, event);
                 recent.push_back((bin, event, kind != 0));
                 if recent.len() > 9 {
                     let (bin, event, intercept) = recent.pop_front().unwrap();
-                    bins.forget(bin, event);
+                    bins.forget_recent_wakeup(bin, event);
                     plain[bin].recent -= u32::from(intercept);
                 }
                 bins.update_sums();
                 let mut sums = Sums::default();
                 for (state, counters) in plain[..states].iter().enumerate() {
-                    prop_assert_eq!(bins.below(state), sums);
+                    prop_assert_eq!(bins.sums_below(state), sums);
                     sums.hits += counters.hits;
                     sums.intercepts += counters.intercepts;
                     sums.recent += counters.recent;
                 }
-                prop_assert_eq!(bins.total(), sums.hits + sums.intercepts);
+                prop_assert_eq!(bins.summed_wakeups(), sums.hits + sums.intercepts);
                 prop_assert_eq!(bins.summed_intercepts(), sums.intercepts);
             }
         }
@@ -268,7 +268,7 @@ mod tests {
                 for counter in plain.as_flattened_mut() {
                     *counter = if *counter < 8 { 0 } else { *counter - *counter / 8 };
                 }
-                bins.add(bin, if hit { Event::HIT } else { Event::PLAIN_INTERCEPT });
+                bins.count_wakeup(bin, if hit { Event::HIT } else { Event::PLAIN_INTERCEPT });
                 plain[bin][usize::from(!hit)] += PULSE;
                 bins.update_sums();
                 let most = plain[..MAX_STATES - 1].iter().map(|counters| counters[1]).max();
@@ -278,11 +278,11 @@ mod tests {
                 prop_assert_eq!(Some(bins.bin_with_most_intercepts(MAX_STATES - 1)), last);
                 let mut sums = Sums::default();
                 for (state, [hits, intercepts]) in plain.iter().enumerate() {
-                    prop_assert_eq!(bins.below(state), sums);
+                    prop_assert_eq!(bins.sums_below(state), sums);
                     sums.hits += hits;
                     sums.intercepts += intercepts;
                 }
-                prop_assert_eq!(bins.sum(), sums.hits + sums.intercepts);
+                prop_assert_eq!(bins.count_all_wakeups(), sums.hits + sums.intercepts);
             }
         }
     }

@@ -32,7 +32,7 @@ impl AnyTeo {
     /// older kernel, which has [`Teo61`].
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
         let later = index_of_generation(teo_generations(), kernel).checked_sub(1)?;
-        Some(Self::of_generation(later, states, tick))
+        Some(Self::new_for_generation(later, states, tick))
     }
 }
 

@@ -61,7 +61,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         };
         // The kernel's zeroed memory looks as if the CPU had just left state 0 after no time, when
         // a timer was due.
-        teo.learn(0, &IdleOutcome::default());
+        teo.learn_from_outcome(0, &IdleOutcome::default());
         teo
     }
 
@@ -85,7 +85,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         if Self::RULES.decays_to_zero {
             self.bins.decay_counters_to_zero();
         } else {
-            self.bins.decay();
+            self.bins.decay_counters();
         }
         match Self::RULES.hit {
             Hit::OneMoreBin => self.learn_with_extra_tick_bin(entered, outcome),
@@ -93,7 +93,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
         self.bins.update_sums();
         match Self::RULES.total {
-            Total::Sum => self.total = self.bins.total() + self.tick_hits,
+            Total::Sum => self.total = self.bins.summed_wakeups() + self.tick_hits,
             Total::Counter => {
                 Self::decay_counter(&mut self.total);
                 self.total += PULSE;
@@ -106,7 +106,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     fn learn_with_extra_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
         let measured = self
             .expected
-            .measured(&self.table, self.tick, entered, outcome);
+            .measured_sleep(&self.table, self.tick, entered, outcome);
         Self::decay_counter(&mut self.tick_hits);
         let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
         if past_the_tick && measured >= self.tick as u64 {
@@ -114,7 +114,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         } else {
             let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
             let hit = bin == self.expected.bin && !past_the_tick;
-            self.bins.add(
+            self.bins.count_wakeup(
                 bin,
                 if hit {
                     Event::HIT
@@ -139,15 +139,15 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         Self::decay_counter(&mut self.tick_wakeups);
         if rules.tick_wakeups != TickWakeups::Unnoticed && outcome.got_tick {
             self.tick_wakeups += PULSE;
-            let before = self.bins.sum();
+            let before = self.bins.count_all_wakeups();
             if 3 * self.tick_wakeups > 2 * (before + PULSE) {
-                self.bins.add(self.table.deepest_index(), Event::HIT);
+                self.bins.count_wakeup(self.table.deepest_index(), Event::HIT);
                 return;
             }
             if rules.tick_wakeups == TickWakeups::IfMostOrUnexpected
                 && 3 * self.tick_intercepts < 2 * before
             {
-                self.bins.add(bin, Event::HIT);
+                self.bins.count_wakeup(bin, Event::HIT);
                 return;
             }
         }
@@ -156,9 +156,9 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let on_time =
             rules.hit != Hit::NearTimer || sleep_length.wrapping_sub(measured) < exit_latency / 2;
         if measured_bin == bin && on_time {
-            self.bins.add(measured_bin, Event::HIT);
+            self.bins.count_wakeup(measured_bin, Event::HIT);
         } else {
-            self.bins.add(measured_bin, Event::PLAIN_INTERCEPT);
+            self.bins.count_wakeup(measured_bin, Event::PLAIN_INTERCEPT);
             let counts = match rules.keeps_tick {
                 KeepsTick::Intercepts => false,
                 KeepsTick::LateIntercepts => measured >= self.tick,
@@ -204,7 +204,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     #[inline]
     fn shallower_state_if_wakeups_are_early(&self, first: usize, candidate: usize, tick_stopped: bool) -> usize {
         let table = &self.table;
-        let early = self.bins.below(candidate);
+        let early = self.bins.sums_below(candidate);
         if 2 * early.intercepts <= self.total.wrapping_sub(early.hits) {
             return candidate;
         }
@@ -213,7 +213,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
-            if 2 * self.bins.below(majority).intercepts < early.intercepts {
+            if 2 * self.bins.sums_below(majority).intercepts < early.intercepts {
                 break;
             }
         }
@@ -398,12 +398,12 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
         let rules = &Self::RULES;
         let table = &self.table;
         // The expectation has no timer wherever teo does not look at the timers.
-        self.expected = Expectation::endless(table, query.clock);
+        self.expected = Expectation::without_timer(table, query.clock);
         let enabled = table.enabled_states();
         let (Some(first), Some(deepest)) = (enabled.shallowest(), enabled.deepest()) else {
             return decision_keeping_tick(0);
         };
-        if rules.one_state_shortcut && table.count() < 2 {
+        if rules.one_state_shortcut && table.state_count() < 2 {
             return decision_keeping_tick(0);
         }
 

@@ -40,14 +40,14 @@ impl Teo61 {
             last: [(0, Event::default()); RECENT],
             oldest: 0,
         };
-        teo.count(u64::MAX);
+        teo.count_wakeup(u64::MAX);
         teo
     }
 
     /// Counts a wake-up after a sleep of `measured` ns as a hit or an intercept.
     #[inline]
     fn count_wakeup(&mut self, measured: u64) {
-        self.bins.decay();
+        self.bins.decay_counters();
         let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
         let event = if bin == self.expected.bin {
             Event::HIT
@@ -56,10 +56,10 @@ impl Teo61 {
         };
         let (forgotten_bin, forgotten) =
             std::mem::replace(&mut self.last[self.oldest], (bin, event));
-        self.bins.forget(forgotten_bin, forgotten);
-        self.bins.add(bin, event);
+        self.bins.forget_recent_wakeup(forgotten_bin, forgotten);
+        self.bins.count_wakeup(bin, event);
         self.bins.update_sums();
-        self.total = self.bins.total();
+        self.total = self.bins.summed_wakeups();
         self.oldest = if self.oldest + 1 == RECENT {
             0
         } else {
@@ -84,7 +84,7 @@ impl Teo61 {
         duration: i64,
         tick_stopped: bool,
     ) -> (usize, i64) {
-        let early = self.bins.below(candidate);
+        let early = self.bins.sums_below(candidate);
         let by_counters = 2 * early.intercepts > self.total - early.hits;
         let by_recent = early.recent > RECENT as u32 / 2;
         if !by_counters && !by_recent {
@@ -96,7 +96,7 @@ impl Teo61 {
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
-            let before = self.bins.below(majority);
+            let before = self.bins.sums_below(majority);
             if (!by_counters || 2 * before.intercepts < early.intercepts)
                 && (!by_recent || 2 * before.recent < early.recent)
             {
@@ -120,13 +120,13 @@ impl Teo61 {
     fn choose_state_and_duration(&self, query: &IdleQuery, first: usize) -> (usize, i64) {
         let table = &self.table;
         let duration = query.sleep_length;
-        if table.count() < 2 || table.is_enabled(0) && table.target_residency(1) > duration {
+        if table.state_count() < 2 || table.is_enabled(0) && table.target_residency(1) > duration {
             return (0, duration);
         }
         // Enabled states are searched down to the first one (state 0 aside) that the timer is too
         // near for.
         let states = table.enabled_states().deeper_than(0);
-        let in_time = match states.and(table.enabled_longer_than(duration)).shallowest() {
+        let in_time = match states.intersection(table.enabled_longer_than(duration)).shallowest() {
             Some(too_deep) => states.shallower_than(too_deep),
             None => states,
         };
@@ -167,7 +167,7 @@ impl IdleGovernor for Teo61 {
         }
         let measured = self
             .expected
-            .measured(&self.table, self.tick, entered, outcome);
+            .measured_sleep(&self.table, self.tick, entered, outcome);
         self.count_wakeup(measured);
     }
 }
