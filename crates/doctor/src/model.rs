@@ -120,7 +120,7 @@ impl Model {
             adjusted.unwrap_or_else(|| policy.clone())
         });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
-        (machine, set.or(&self.now))
+        (machine, set.completed_from(&self.now))
     }
 
     /// The governor or driver in use with the keys of a policy, if the policy names the same.
@@ -195,7 +195,7 @@ impl Model {
     /// The cpufreq policy has a preference unknown to the simulator.
     pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
         let frequency = running::running_frequency(system, &self.machine, policy, &mut Vec::new())?
-            .on_kernel(system.kernel_version());
+            .with_kernel_for_bare_names(system.kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.or(&self.now),
             ..self.clone()
@@ -297,8 +297,8 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
 fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
     // Without cpufreq the clocks stay where they are.
-    let set = running.set.or(&"performance".parse()?);
-    Ok(set.on_kernel(system.kernel_version()))
+    let set = running.set.completed_from(&"performance".parse()?);
+    Ok(set.with_kernel_for_bare_names(system.kernel_version()))
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         let poll_limit_hit = !last && polls_until == end;
         counts.poll_limit_hits += u64::from(poll_limit_hit);
         progress.after_tick = end == ticks_at;
-        let outcome = IdleOutcome::of_period(now, end, progress.after_tick, poll_limit_hit);
+        let outcome = IdleOutcome::for_period(now, end, progress.after_tick, poll_limit_hit);
         governor.reflect(state, &outcome);
         if G::WANTS_UTILISATION {
             governor.set_utilisation(self.busy.end_idle_period(end));

@@ -26,7 +26,7 @@ impl HaltpollAsSet {
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SpecError> {
         let mut complete = true;
-        let mut policy = "haltpoll".parse::<PolicySpec>()?.of_kernel(kernel);
+        let mut policy = "haltpoll".parse::<PolicySpec>()?.in_kernel_version(kernel);
         for key in policy.mechanism().keys {
             let parameter = key.info();
             let found = SettingInfo::of_haltpoll(parameter.name)
@@ -42,7 +42,7 @@ impl HaltpollAsSet {
             };
             let is_default = matches!(parameter.fallback, Fallback::Value(value) if value == text);
             if !is_default {
-                policy = policy.with(parameter.name, &text)?;
+                policy = policy.with_key(parameter.name, &text)?;
             }
         }
         Ok(Self { policy, complete })

@@ -231,7 +231,7 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     spec.idle()?;
     let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
     policy_set::tell_warnings([&set]);
-    let spec = set.get(Kind::Idle).context("no idle governor")?;
+    let spec = set.policy_of_kind(Kind::Idle).context("no idle governor")?;
     let policy = spec.idle()?;
     let states = read_states(&args.states)?;
     let (input, name) = open_log(args.calls.as_deref())?;

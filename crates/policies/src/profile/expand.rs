@@ -46,7 +46,7 @@ impl PolicySet {
                 continue;
             }
             if let Some(policy) = choices.iter().find(|policy| has(policy, &set)) {
-                set = set.with(policy.clone())?;
+                set = set.with_policy(policy.clone())?;
             } else {
                 let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
                 notes.push(format!(
@@ -70,7 +70,7 @@ impl PolicySet {
                 && !given_set.decides_same_as(policy)
             {
                 let left_out = self.keys_set_elsewhere(policy);
-                kept = kept.with(policy.fill_gaps_from(own, &left_out))?;
+                kept = kept.with_policy(policy.fill_gaps_from(own, &left_out))?;
             }
         }
         Ok(kept)

@@ -100,7 +100,7 @@ fn a_machine_keeps_the_keys_that_a_profile_does_not_set() {
         let own = set(own);
         let mechanism = own
             .frequency()
-            .map(|_| own.get(Kind::Frequency).unwrap().mechanism());
+            .map(|_| own.policy_of_kind(Kind::Frequency).unwrap().mechanism());
         let has = |policy: &PolicySpec, _: &PolicySet| {
             policy.kind() != Kind::Frequency || Some(policy.mechanism()) == mechanism
         };

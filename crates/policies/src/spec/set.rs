@@ -187,7 +187,7 @@ impl PolicySet {
     #[must_use]
     pub fn with_kernel_for_bare_names(mut self, kernel: KernelVersion) -> Self {
         for policy in &mut self.policies {
-            *policy = policy.on_kernel(kernel);
+            *policy = policy.with_kernel_if_bare(kernel);
         }
         self
     }

@@ -458,7 +458,7 @@ fn name_of(
 fn any_set() -> impl Strategy<Value = PolicySet> {
     prop::collection::vec(any_name(), 0..8).prop_map(|names| {
         names.iter().fold(PolicySet::default(), |set, name| {
-            set.or(&parse(name).unwrap().into())
+            set.completed_from(&parse(name).unwrap().into())
         })
     })
 }
@@ -485,7 +485,7 @@ proptest! {
         prop_assert!(parse(&name).is_err());
         let policy = parse(&policy).unwrap();
         prop_assume!(policy.mechanism().key(&name).is_none());
-        prop_assert!(policy.with(&name, "on").is_err());
+        prop_assert!(policy.with_key(&name, "on").is_err());
         let text = format!("{}[{name}=on]", policy.mechanism().name);
         let is_unknown = matches!(parse(&text), Err(SpecError::UnknownKey { .. }));
         prop_assert!(is_unknown, "{}", text);
@@ -503,7 +503,7 @@ fn a_kernel_gives_bare_names_its_version() {
     let kernel = "7.3".parse().unwrap();
     let on = |text: &str| {
         let set: PolicySet = text.parse().unwrap();
-        set.on_kernel(kernel).to_string()
+        set.with_kernel_for_bare_names(kernel).to_string()
     };
     assert_eq!(on("menu + psd"), "menu@7.3 + psd");
     assert_eq!(on("menu@6.12"), "menu@6.12");
@@ -517,7 +517,7 @@ fn a_kernel_gives_bare_names_its_version() {
         .with("guest_halt_poll_ns", "5")
         .unwrap();
     assert_eq!(
-        changed.on_kernel(kernel).to_string(),
+        changed.with_kernel_for_bare_names(kernel).to_string(),
         "haltpoll@7.3[guest_halt_poll_ns=5]"
     );
 }

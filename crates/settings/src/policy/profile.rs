@@ -14,7 +14,7 @@ use crate::SettingsError;
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
     // What no policy sets stays on a machine by itself.
-    set.expand(&PolicySet::default(), |policy, _| offers.has(policy))
+    set.expand_profile(&PolicySet::default(), |policy, _| offers.has(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
             why: why.to_string(),

@@ -280,7 +280,7 @@ impl Cpu<'_> {
         self.idle.polling_until = None;
         self.idle.awake_since = now;
         let counted = residency.saturating_sub(self.idle.uncounted);
-        self.idle.unreflected = Some((IdleOutcome::residency_of(counted), poll_limit_hit));
+        self.idle.unreflected = Some((IdleOutcome::nonzero_residency(counted), poll_limit_hit));
         let table = self.idle.table;
         let entered = &table.states[self.idle.state];
         let stats = &mut self.totals.states[self.idle.state];

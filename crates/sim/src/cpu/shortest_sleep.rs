@@ -46,7 +46,7 @@ pub(crate) fn shortest_sleep(
             } else {
                 timer + state.exit
             };
-            let outcome = IdleOutcome::of_period(now, end, false, end < timer);
+            let outcome = IdleOutcome::for_period(now, end, false, end < timer);
             governor.reflect(choice.state, &outcome);
             longest = longest.max(asked + end.saturating_sub(timer));
             now = end;

@@ -57,10 +57,10 @@ pub(crate) struct Policies {
 /// The kernel of a recorded system ran what there is no policy of.
 pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
     let own = of_kernel(machine)?;
-    let all = expanded(machine, set)?.set.or(&own).sorted_by_kind();
+    let all = expanded(machine, set)?.set.completed_from(&own).sorted_by_kind();
     refuse_preference_under_performance(&all, &driver(machine, &own))?;
     Ok(match machine.kernel {
-        Some(kernel) => all.on_kernel(kernel),
+        Some(kernel) => all.with_kernel_for_bare_names(kernel),
         None => all,
     })
 }
@@ -68,7 +68,7 @@ pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimErro
 /// As the kernel, whose drivers answer `EBUSY` (`intel_pstate_set_energy_pref_index()`, `drivers/cpufreq/intel_pstate.c`, and
 /// `store_energy_performance_preference()`, `drivers/cpufreq/amd-pstate.c`, Linux 6.12).
 fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Result<(), SimError> {
-    let Some(spec) = set.get(Kind::Epp) else {
+    let Some(spec) = set.policy_of_kind(Kind::Epp) else {
         return Ok(());
     };
     if set.epp().and_then(Epp::number) == Some(0) {
@@ -110,7 +110,7 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
     let kernel = of_kernel(machine)?;
     let own = driver(machine, &kernel);
     Ok(
-        set.expand(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
+        set.expand_profile(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
             has_policy(&own, policy, so_far.or(&kernel).frequency())
         })?,
     )
@@ -288,7 +288,7 @@ fn figure_of_set(value: f64) -> Figure {
 /// A policy of a set that the machine cannot have.
 fn impossible(set: &PolicySet, kind: Kind, why: String) -> SimError {
     SimError::OnMachine {
-        policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
+        policy: set.policy_of_kind(kind).map(ToString::to_string).unwrap_or_default(),
         why,
     }
 }
@@ -390,7 +390,7 @@ impl Policies {
         let Some(idle) = set.idle() else {
             return Err(not_modelled(set, "a machine without an idle governor"));
         };
-        let poll = set.get(Kind::Poll);
+        let poll = set.policy_of_kind(Kind::Poll);
         if let Some(poll) = poll
             && !states
                 .iter()
@@ -406,7 +406,7 @@ impl Policies {
             .flat_map(|psd| states.iter().map(move |states| psd.on(states)))
             .collect::<Result<_, _>>()
             .map_err(|why| impossible(set, Kind::Psd, why.to_string()))?;
-        let frequency = set.get(Kind::Frequency);
+        let frequency = set.policy_of_kind(Kind::Frequency);
         Ok(Self {
             idle,
             frequency: frequency_policy(set)?,
@@ -465,7 +465,7 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
         return Ok(policy);
     }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
-        return match set.get(Kind::Epp).or_else(|| set.get(Kind::HwpBoost)) {
+        return match set.policy_of_kind(Kind::Epp).or_else(|| set.policy_of_kind(Kind::HwpBoost)) {
             Some(of_hwp) => Err(not_modelled(
                 of_hwp,
                 "it without intel_pstate-hwp; add intel_pstate-hwp to the set, or for an EPP amd-pstate",

@@ -121,7 +121,7 @@ impl PlannedPolicy {
 /// The set with versions from a machine's kernel.
 fn set_on(set: &PolicySet, machine: &Machine) -> PolicySet {
     match machine.kernel {
-        Some(kernel) => set.clone().on_kernel(kernel),
+        Some(kernel) => set.clone().with_kernel_for_bare_names(kernel),
         None => set.clone(),
     }
 }

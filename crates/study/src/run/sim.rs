@@ -274,7 +274,7 @@ impl<'a> Sim<'a> {
         if set.program().is_none() {
             return Ok(Cow::Borrowed(set));
         }
-        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with(menu));
+        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with_policy(menu));
         replaced
             .map(Cow::Owned)
             .map_err(|e| StudyError::Settings(e.to_string()))

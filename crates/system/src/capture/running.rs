@@ -61,7 +61,7 @@ fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec,
             })?;
             let mut given = as_set.policy.given();
             given.try_fold("haltpoll".parse::<PolicySpec>()?, |policy, (key, value)| {
-                policy.with(key, value)
+                policy.with_key(key, value)
             })
         }
         Some(name @ ("menu" | "teo" | "ladder")) => name.parse(),
@@ -157,7 +157,7 @@ fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
 /// amd-pstate with boost off, where it is off.
 fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
     if system.boosts() == Some(false) {
-        policy.with("boost", "off")
+        policy.with_key("boost", "off")
     } else {
         Ok(policy)
     }

@@ -108,7 +108,7 @@ impl ShownSet {
             Some(machine) => {
                 let expanded = expanded(machine, set)?;
                 let set = match machine.kernel {
-                    Some(kernel) => expanded.set.on_kernel(kernel),
+                    Some(kernel) => expanded.set.with_kernel_for_bare_names(kernel),
                     None => expanded.set,
                 };
                 (set, expanded.notes)
@@ -123,7 +123,7 @@ impl ShownSet {
         let profile = set.profile();
         if machine.is_none() {
             let choices = profile.into_iter().flat_map(Profile::choices);
-            let open = choices.filter(|choices| !choices.iter().any(|policy| named.says(policy)));
+            let open = choices.filter(|choices| !choices.iter().any(|policy| named.decides_same_as(policy)));
             policies.extend(open.filter_map(|choices| ShownPolicy::new(&choices)));
         }
         Ok(Self {

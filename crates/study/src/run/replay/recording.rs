@@ -334,7 +334,7 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
         (as_set.policy, as_set.complete)
     } else {
         (
-            governor.parse::<PolicySpec>().ok()?.of_kernel(version),
+            governor.parse::<PolicySpec>().ok()?.in_kernel_version(version),
             true,
         )
     };
