@@ -106,11 +106,11 @@ pub fn estimate_gain(
     let scale = Scale(metric.mean);
     let [a, b] = [baseline, series].map(|values| scale.convert_values(values));
     let estimate = scale.estimate_log_ratio(&a, &b, design);
-    let (log_ratio, error) = (estimate.log_ratio, estimate.error());
+    let (log_ratio, error) = (estimate.log_ratio, estimate.standard_error());
     let [from, to, p_value] = if error > 0.0 {
         let mut studentised = statistics_of_resamples(&a, &b, design, seed, |a, b| {
             let resampled = scale.estimate_log_ratio(a, b, design);
-            let resampled_error = resampled.error().max(LEAST_ERROR * error);
+            let resampled_error = resampled.standard_error().max(LEAST_ERROR * error);
             let deviation = (resampled.log_ratio - log_ratio) / resampled_error;
             // A resample of mostly zero runs can have runs at 0 alone, and then no error.
             (resampled_error > 0.0 && deviation.is_finite()).then_some(deviation)

@@ -85,11 +85,11 @@ pub fn compare_speed(
                 version: source.kernel_version()?,
                 tick,
             };
-            let program = KernelProgram::build(subject, source, tick.hz(), None)?;
+            let program = KernelProgram::compile_subject(subject, source, tick.hz(), None)?;
             for log in BenchLog::ALL {
                 let mut input = Vec::new();
                 for case in log.make_cases(setting, seed) {
-                    case.encode(&mut input);
+                    case.append_to(&mut input);
                 }
                 let (mut ours_ns, mut kernel_ns, mut ratios) = (vec![], vec![], vec![]);
                 for _ in 0..repetitions {
@@ -161,7 +161,7 @@ fn decide_all_calls(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 
         }
     }
     let mut sum = 0;
-    governor.with(Sum {
+    governor.run_operation(Sum {
         calls,
         sum: &mut sum,
     });

@@ -111,7 +111,7 @@ pub fn compare_all_policies(
     let programs = settings
         .par_iter()
         .map(|(setting, source)| {
-            KernelProgram::build(setting.subject, source, setting.tick.hz(), None)
+            KernelProgram::compile_subject(setting.subject, source, setting.tick.hz(), None)
         })
         .collect::<Result<Vec<_>>>()?;
 
@@ -189,7 +189,7 @@ fn save_shrunk_case(
 ) -> Result<()> {
     let case = shrink_case(setting, program, case)?;
     let name = format!("{}-{}-", policy_name(setting), setting.tick.hz());
-    let (states, calls) = case.write(failures, &name)?;
+    let (states, calls) = case.write_csv_files(failures, &name)?;
     eprintln!(
         "  shrunk to {} calls; reproduce with\n    wakepath policy idle --governor {} --states {} \
          --hz {} {}",
@@ -199,7 +199,7 @@ fn save_shrunk_case(
         setting.tick.hz(),
         calls.display()
     );
-    if case.calls.iter().any(|call| call.toggle.get().is_some()) {
+    if case.calls.iter().any(|call| call.toggle.state_and_disabled().is_some()) {
         eprintln!("  which leaves out that states are switched: {case:?}");
     }
     Ok(())

@@ -46,7 +46,7 @@ fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u
         version: source.kernel_version()?,
         tick: TickRate::HZ_250,
     };
-    let program = KernelProgram::build_counting(subject, source, setting.tick.hz())?;
+    let program = KernelProgram::compile_for_coverage(subject, source, setting.tick.hz())?;
     for batch in 0..batches {
         let mut rng = generate::batch_generator(seed, batch);
         let size = batch_size(subject) as usize;
@@ -67,7 +67,7 @@ fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u
         String::from_utf8_lossy(&gcov.stderr)
     );
     let (branches, not_taken) = parse_gcov_output(&String::from_utf8_lossy(&gcov.stdout));
-    ensure!(branches > 0, "gcov found no branch in {}", subject.file());
+    ensure!(branches > 0, "gcov found no branch in {}", subject.kernel_file());
     Ok(CoverageRow {
         policy: policy_name(setting),
         branches,

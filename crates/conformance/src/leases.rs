@@ -26,9 +26,9 @@ pub fn leases_by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Ra
     let mut lease = Lease::new(policy, tick);
     let mut leases: Vec<Range<u64>> = Vec::new();
     for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
-        lease.io(io);
-        if lease.holds(io) {
-            append_or_extend_lease(&mut leases, io.0..lease.end().0);
+        lease.handle_io(io);
+        if lease.holds_at(io) {
+            append_or_extend_lease(&mut leases, io.0..lease.end_without_further_io().0);
         }
     }
     leases
@@ -125,8 +125,8 @@ fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
             1 => BurstEvent::Io,
             _ => BurstEvent::Quiet,
         };
-        lease.handle(event, *time);
-        match (lease.change(), leases.last_mut()) {
+        lease.handle_event(event, *time);
+        match (lease.take_change(), leases.last_mut()) {
             (Some(true), _) => append_or_extend_lease(&mut leases, *time..u64::MAX),
             (Some(false), Some(last)) => last.end = *time,
             _ => {}

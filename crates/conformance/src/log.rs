@@ -34,7 +34,7 @@ impl KernelGovernor {
         let (governor, version) = name
             .split_once('@')
             .with_context(|| format!("{name}: expected GOVERNOR@VERSION, such as menu@6.12"))?;
-        let subject = Subject::named(governor);
+        let subject = Subject::governor_by_name(governor);
         let version = VERSIONS.into_iter().find(|known| *known == version);
         Ok(Self {
             subject: subject.with_context(|| {
@@ -60,11 +60,11 @@ pub fn answer_log_by_kernel(
     calls: &Path,
 ) -> Result<String> {
     let case = read_case_files(states, calls)?;
-    let program = KernelProgram::build(governor.subject, source, tick.hz(), None)?;
+    let program = KernelProgram::compile_subject(governor.subject, source, tick.hz(), None)?;
     let mut input = Vec::new();
-    case.encode(&mut input);
+    case.append_to(&mut input);
     let mut text = String::new();
-    for decision in program.run(&input)? {
+    for decision in program.run_over_input(&input)? {
         let _ = writeln!(text, "{}", format_decision(decision));
     }
     Ok(text)

@@ -74,10 +74,10 @@ pub fn signals_by_kernel_code(source: &KernelSource, stretches: &[Stretch]) -> R
 
 /// Cuts out the kernel functions that keep a queue's signals, and the definitions that they need.
 fn cut_pelt_functions(source: &KernelSource) -> Result<String> {
-    let code = source.text("kernel/sched/pelt.c")?;
-    let header = source.text("kernel/sched/pelt.h")?;
+    let code = source.read_file("kernel/sched/pelt.c")?;
+    let header = source.read_file("kernel/sched/pelt.h")?;
     let (code, header) = (CFile::new(&code), CFile::new(&header));
-    let mut cut = source.text("kernel/sched/sched-pelt.h")?;
+    let mut cut = source.read_file("kernel/sched/sched-pelt.h")?;
     cut += header.cut_macro("PELT_MIN_DIVIDER")?;
     cut += "\n";
     cut += header.cut_function("get_pelt_divider")?;

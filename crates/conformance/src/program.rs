@@ -112,8 +112,8 @@ impl KernelProgram {
         match recipe_for_subject(subject) {
             Recipe::Whole => add_whole_file(&mut compiler, subject, source, alteration, folder)?,
             Recipe::Cut(pieces) => {
-                let cut = cut_pieces(&source.text(subject.file())?, pieces)?;
-                let altered = alter_if_for_file(alteration, subject.file(), cut)?;
+                let cut = cut_pieces(&source.read_file(subject.kernel_file())?, pieces)?;
+                let altered = alter_if_for_file(alteration, subject.kernel_file(), cut)?;
                 add_cut_pieces(&mut compiler, &altered, folder)?;
             }
         }
@@ -164,9 +164,9 @@ fn gcc_command_for_driver(subject: Subject, folder: &Path) -> Result<Command> {
     let folders = [crates.join("conformance/c"), crates.join("governors/c")];
     let driver = folders
         .iter()
-        .map(|folder| folder.join(subject.driver()))
+        .map(|folder| folder.join(subject.driver_file()))
         .find(|file| file.is_file())
-        .with_context(|| format!("no driver {}", subject.driver()))?;
+        .with_context(|| format!("no driver {}", subject.driver_file()))?;
     let mut compiler = Command::new("gcc");
     compiler
         // The flag makes signed overflow wrap, as in a kernel.
@@ -191,13 +191,13 @@ fn add_whole_file(
     folder: &Path,
 ) -> Result<()> {
     const SHARED_HEADER: &str = "drivers/cpuidle/governors/gov.h";
-    let text = alter_if_for_file(alteration, subject.file(), source.text(subject.file())?)?;
+    let text = alter_if_for_file(alteration, subject.kernel_file(), source.read_file(subject.kernel_file())?)?;
     write_forwarding_headers(&text, &folder.join("include"))?;
     if text.contains("\"gov.h\"") {
-        let header = alter_if_for_file(alteration, SHARED_HEADER, source.text(SHARED_HEADER)?)?;
+        let header = alter_if_for_file(alteration, SHARED_HEADER, source.read_file(SHARED_HEADER)?)?;
         fs::write(folder.join("gov.h"), header)?;
     } else if alteration.is_some_and(|alteration| alteration.file == SHARED_HEADER) {
-        bail!("stale mutant: {} does not include gov.h", subject.file());
+        bail!("stale mutant: {} does not include gov.h", subject.kernel_file());
     }
     let file = folder.join("governor.c");
     fs::write(&file, text)?;

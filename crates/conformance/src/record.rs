@@ -242,7 +242,7 @@ impl Case {
             out.extend((polling | disabled).to_le_bytes());
         }
         for call in &self.calls {
-            call.encode(out);
+            call.append_to(out);
         }
     }
 

@@ -91,7 +91,7 @@ fn parse_decisions_line(line: &str) -> Result<RecordedDecisions> {
         anyhow::bail!("not GOVERNOR RELEASE NUMBER DECISIONS: {line:.40}");
     };
     Ok(RecordedDecisions {
-        subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
+        subject: Subject::governor_by_name(governor).with_context(|| format!("no governor {governor}"))?,
         kernel: kernel.parse()?,
         log: log.to_owned(),
         decisions: decisions
@@ -134,7 +134,7 @@ pub fn compare_recorded_decisions() -> Result<Vec<ReleaseRow>> {
         };
         let check = GovernorCheck(setting);
         let mut ours = Vec::new();
-        check.ours(&log.case, &mut ours)?;
+        check.append_our_answers(&log.case, &mut ours)?;
         ensure!(
             ours.len() == decided.decisions.len(),
             "log {} has {} calls, not {}",
@@ -160,7 +160,7 @@ pub fn compare_recorded_decisions() -> Result<Vec<ReleaseRow>> {
             }
             row.differences += 1;
             if row.differences == 1 {
-                let text = check.explain(&log.case, at, kernel, ours);
+                let text = check.describe_difference(&log.case, at, kernel, ours);
                 eprintln!("DIFFERENCE (recorded log {}): {text}", log.number);
             }
         }

@@ -52,9 +52,9 @@ fn index_of_first_difference(
 ) -> Result<Option<usize>> {
     let check = GovernorCheck(setting);
     let mut input = Vec::new();
-    check.encode(case, &mut input);
-    let kernel = program.run(&input)?;
+    check.append_input(case, &mut input);
+    let kernel = program.run_over_input(&input)?;
     let mut ours = Vec::new();
-    check.ours(case, &mut ours)?;
+    check.append_our_answers(case, &mut ours)?;
     Ok(kernel.iter().zip(&ours).position(|(k, o)| k != o))
 }

@@ -93,7 +93,7 @@ pub struct KernelSource {
 pub fn obtain_all_sources(cache: &Path) -> Result<Vec<KernelSource>> {
     let obtained: Vec<_> = VERSIONS
         .par_iter()
-        .map(|version| (*version, KernelSource::obtain(version, cache)))
+        .map(|version| (*version, KernelSource::obtain_source(version, cache)))
         .collect();
     let mut sources = Vec::new();
     for (version, source) in obtained {
@@ -127,7 +127,7 @@ impl KernelSource {
             return Self::open_unpacked(version, package.version.to_owned(), &shelf);
         }
         let origin = match (Origin::find_installed_or_in_apt(&package), pinned) {
-            (None, Some(pinned)) => Origin::find_elsewhere(&package, pinned, &shelf)
+            (None, Some(pinned)) => Origin::find_in_other_suite(&package, pinned, &shelf)
                 .inspect_err(|error| eprintln!("warning: {package}: {error:#}"))
                 .ok(),
             (origin, _) => origin,
@@ -146,7 +146,7 @@ impl KernelSource {
         let root = shelf.join(&debian_version);
         if !has_required_files(&root, version) {
             let filled = match &origin {
-                Some(origin) => origin.unpack(version, &shelf),
+                Some(origin) => origin.unpack_files(version, &shelf),
                 None => Ok(()),
             };
             if let Err(error) = filled {

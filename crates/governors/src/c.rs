@@ -73,7 +73,7 @@ impl CGovernor {
         let free_slot = servers
             .iter()
             .filter(|(hz, _)| *hz == tick.hz())
-            .find_map(|(_, server)| server.take_slot());
+            .find_map(|(_, server)| server.take_slot_for_this_thread());
         if let Some(slot) = free_slot {
             return Ok(slot);
         }
@@ -81,7 +81,7 @@ impl CGovernor {
         let server = Arc::new(Server::start_process(&binary)?);
         servers.push((tick.hz(), Arc::clone(&server)));
         server
-            .take_slot()
+            .take_slot_for_this_thread()
             .ok_or_else(|| "its process serves no CPU".to_owned())
     }
 }
@@ -142,7 +142,7 @@ impl ServerSlots {
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        self.process.send(question)?;
+        self.process.send_question(question)?;
         if let Some(answer) = answer {
             let mut filled = 0;
             while filled < ANSWER {
@@ -230,7 +230,7 @@ impl RunningCode {
     /// Explains to users why the process of a C governor ended; returns `error` if it still runs.
     fn explain_process_end(&self, process: &mut Process, error: String) -> String {
         let question = self.asked;
-        let Some(status) = process.status() else {
+        let Some(status) = process.wait_briefly_for_exit() else {
             return error;
         };
         let words = process.end_of_standard_error();

@@ -155,7 +155,7 @@ fn compile_launcher(need: Need) -> Result<Arc<OwnedFd>, String> {
     let scratch = make_scratch_folder()?;
     let folder = Folder::new(scratch.path(), need)?;
     folder.run_gcc(&["-Wl,-z,now", "launcher.c", "-o", "launcher"])?;
-    let file = process::create_memory_file(&folder.read("launcher")?)
+    let file = process::create_memory_file(&folder.read_output("launcher")?)
         .map_err(|e| format!("no memory for what was compiled: {e}"))?;
     let launcher = Arc::new(file);
     *known = Some(Arc::clone(&launcher));
@@ -175,7 +175,7 @@ fn build_image(
     write_source_and_headers(source, folder)?;
     let output = compile_governor_and_server(tick, folder)?;
     link_program(source, folder)?;
-    let image = Image::of_program(&folder.read("program")?)?;
+    let image = Image::from_elf(&folder.read_output("program")?)?;
     Ok((image, select_warnings(&output)))
 }
 
@@ -184,11 +184,11 @@ fn build_image(
 fn write_source_and_headers(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
     for header in source.kernel_headers() {
         let path = format!("kernel/{header}");
-        folder.write(&path, "#include \"cpuidle_standin.h\"\n")?;
+        folder.write_file(&path, "#include \"cpuidle_standin.h\"\n")?;
     }
     let name = source.name.replace(['"', '\\'], "");
     let text = format!("#line 1 \"{name}\"\n{}", source.text);
-    folder.write(GOVERNOR, &text)
+    folder.write_file(GOVERNOR, &text)
 }
 
 /// Compiles and checks the governor, then compiles the server that answers questions. Returns gcc's
@@ -210,7 +210,7 @@ fn compile_governor_and_server(tick: TickRate, folder: &Folder<'_>) -> Result<St
     ];
     let output = folder.run_gcc(&[&kernel_flags[..], &WARNINGS, &governor_flags].concat())?;
     check_included_files(folder)?;
-    image::refuse_non_kernel_features(&folder.read("governor.o")?)?;
+    image::refuse_non_kernel_features(&folder.read_output("governor.o")?)?;
     // gcc would turn loops into calls of memset() and memcpy(), but the loops are what implements
     // these functions.
     let server_flags = ["-fno-tree-loop-distribute-patterns", "-c", "serve.c"];
@@ -277,7 +277,7 @@ impl<'a> Folder<'a> {
         };
         let folder = Self { path, files, need };
         for (name, text) in FILES {
-            folder.write(name, text)?;
+            folder.write_file(name, text)?;
         }
         Ok(folder)
     }

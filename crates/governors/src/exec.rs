@@ -320,7 +320,7 @@ impl RunningGovernor for RunningProgram {
                 self.process.end_of_standard_error()
             ));
         }
-        self.process.send(self.lines.as_bytes())?;
+        self.process.send_question(self.lines.as_bytes())?;
         // After the exchange both strings keep their memory for the next question.
         std::mem::swap(&mut self.lines, &mut self.sent_lines);
         self.lines.clear();

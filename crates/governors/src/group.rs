@@ -43,7 +43,7 @@ pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
     let created = candidate_group_folders()
         .into_iter()
-        .find_map(|(parent, limit)| Group::create(&parent, limit, kib * 512).ok())?;
+        .find_map(|(parent, limit)| Group::create_with_limit(&parent, limit, kib * 512).ok())?;
     let group = Arc::new(created);
     *current = Arc::downgrade(&group);
     Some(group)

@@ -114,7 +114,7 @@ impl Image {
         let mut segments = read_segments(&program, bytes)?;
         let data: Vec<&Segment> = segments.iter().filter(|s| s.flags == WRITE).collect();
         let start = data.iter().map(|s| s.address & !7).min().unwrap_or(BASE);
-        let end = data.iter().map(|s| s.end()).max().unwrap_or(BASE);
+        let end = data.iter().map(|s| s.end_address()).max().unwrap_or(BASE);
         let size = (end - start).next_multiple_of(8);
         let slots = if size > COPIED { 1 } else { MOST_SLOTS };
         let page = rustix::param::page_size() as u64;
@@ -155,7 +155,7 @@ fn join_writable_segments(segments: Vec<Segment>) -> Result<Vec<Segment>, String
     let mut joined: Vec<Segment> = Vec::new();
     for segment in segments {
         match joined.last_mut() {
-            Some(last) if last.end() > segment.address => {
+            Some(last) if last.end_address() > segment.address => {
                 return Err(
                     "its parts lie on one page; gcc's linker was told to keep them apart"
                         .to_owned(),

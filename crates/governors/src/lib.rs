@@ -94,7 +94,7 @@ fn load_own_governor(program: &Program, base: &Path, need: Need) -> Result<Progr
     check_hash(program, &path, &hash, expected)?;
     // Code that does not compile is an error before any run, whatever the tick rate.
     let warnings = starter.check_governor()?;
-    Ok(program.loaded(&hash[..DIGITS], starter, warnings.as_deref()))
+    Ok(program.with_starter(&hash[..DIGITS], starter, warnings.as_deref()))
 }
 
 /// Refuses a governor's file whose hash differs from the expected one, of which any number of

@@ -21,7 +21,7 @@ fn table_of(npss: u8, states: &[PowerState], settings: &ApstSettings) -> ApstPla
 
 fn targets(drive: &Drive) -> Vec<(u8, u64)> {
     table_of(drive.npss, &drive.states, &ApstSettings::default())
-        .targets()
+        .chosen_states_with_timeouts_ms()
         .collect()
 }
 
@@ -156,7 +156,7 @@ fn without_the_feature_there_is_no_table() {
     let outcome = plan_apst_table(32, true, &[], &settings);
     assert_eq!(outcome, Err(NoTable::TooManyStates(32)));
     // Missing descriptors count as zeros, which are operational.
-    assert!(table_of(31, &[], &settings).targets().next().is_none());
+    assert!(table_of(31, &[], &settings).chosen_states_with_timeouts_ms().next().is_none());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn the_quirk_skips_the_last_state_only() {
         ..ApstSettings::default()
     };
     let plan = table_of(3, &states(&[state(1, 1), state(2, 2)]), &settings);
-    assert_eq!(plan.targets().collect::<Vec<_>>(), [(2, 100)]);
+    assert_eq!(plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(), [(2, 100)]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn the_budget_is_compared_with_the_exit_latency_alone() {
         ..ApstSettings::default()
     };
     let within = table_of(2, &states(&[state(9_000, 5_000)]), &settings);
-    assert_eq!(within.targets().collect::<Vec<_>>(), [(2, 100)]);
+    assert_eq!(within.chosen_states_with_timeouts_ms().collect::<Vec<_>>(), [(2, 100)]);
     let over = table_of(2, &states(&[state(0, 5_001)]), &settings);
     assert_eq!(over.states[2].verdict, ApstVerdict::OverBudget);
 }
@@ -204,7 +204,7 @@ fn a_primary_parameter_of_0_means_the_legacy_rule() {
     ] {
         let plan = table_of(4, &drive, &settings);
         assert_eq!(
-            plan.targets().collect::<Vec<_>>(),
+            plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
             [(2, 150), (3, 1), (4, 5500)]
         );
     }
@@ -218,7 +218,7 @@ fn legacy_timeouts_stop_at_24_bits() {
         ..ApstSettings::default()
     };
     let plan = table_of(2, &states(&[state(u32::MAX, u32::MAX)]), &settings);
-    assert_eq!(plan.targets().collect::<Vec<_>>(), [(2, MAX_TIMEOUT_MS)]);
+    assert_eq!(plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(), [(2, MAX_TIMEOUT_MS)]);
     assert_eq!(plan.table.find_problems(Some(2)), []);
 }
 
@@ -348,7 +348,7 @@ proptest! {
     fn targets_can_be_reached_and_sleep((npss, states) in drive(), settings in settings()) {
         let plan = table_of(npss, &states, &settings);
         prop_assert_eq!(plan.enabled, settings.max_latency_us != 0);
-        for (target, _) in plan.targets() {
+        for (target, _) in plan.chosen_states_with_timeouts_ms() {
             let chosen = &states[usize::from(target)];
             prop_assert!(chosen.non_operational);
             prop_assert!(u64::from(chosen.exit_latency_us) <= settings.max_latency_us);
@@ -357,7 +357,7 @@ proptest! {
         prop_assert_eq!(plan.table.find_problems(Some(npss)), []);
         // An entry leads to the nearest deeper state that was chosen, after that state's time.
         for entry in plan.table.entries().take(usize::from(npss) + 1) {
-            let next = plan.targets().find(|(target, _)| *target > entry.state);
+            let next = plan.chosen_states_with_timeouts_ms().find(|(target, _)| *target > entry.state);
             let (target, ms) = next.unwrap_or_default();
             prop_assert_eq!((entry.target, u64::from(entry.timeout_ms)), (target, ms));
         }
@@ -368,7 +368,7 @@ proptest! {
     fn the_current_rule_chooses_two_states_at_most((npss, states) in drive(), settings in settings()) {
         prop_assume!(settings.effective_rule() == ApstRule::Current);
         let plan = table_of(npss, &states, &settings);
-        let chosen: Vec<_> = plan.targets().collect();
+        let chosen: Vec<_> = plan.chosen_states_with_timeouts_ms().collect();
         prop_assert!(chosen.len() <= 2);
         // The deeper of two is the secondary one, so it comes later.
         prop_assert!(chosen.is_sorted_by_key(|(_, ms)| *ms));
@@ -377,7 +377,7 @@ proptest! {
     #[test]
     fn the_legacy_rule_spends_2_percent_in_transitions((npss, states) in drive(), s in settings()) {
         let settings = ApstSettings { rule: ApstRule::Legacy, ..s };
-        for (target, ms) in table_of(npss, &states, &settings).targets() {
+        for (target, ms) in table_of(npss, &states, &settings).chosen_states_with_timeouts_ms() {
             let total = states[usize::from(target)].total_latency_us();
             let idle_us = u128::from(ms) * 1000;
             prop_assert!(ms == MAX_TIMEOUT_MS || idle_us >= u128::from(total) * 50);

@@ -91,7 +91,7 @@ impl BlockCursor {
     #[cold]
     fn look_up_block(&mut self, blocks: &Blocks, time: u64) {
         self.block = blocks.block_at(time);
-        self.range = blocks.range(self.block);
+        self.range = blocks.times_of_block(self.block);
     }
 }
 
@@ -110,16 +110,16 @@ mod tests {
             share in 0.0_f64..1.2,
         ) {
             let blocks = Blocks::new(first, first + span, count);
-            prop_assert_eq!(blocks.start(0), first);
-            prop_assert_eq!(blocks.start(count), first + span);
+            prop_assert_eq!(blocks.start_of_block(0), first);
+            prop_assert_eq!(blocks.start_of_block(count), first + span);
             for block in 0..count {
-                let length = blocks.start(block + 1) - blocks.start(block);
+                let length = blocks.start_of_block(block + 1) - blocks.start_of_block(block);
                 prop_assert!(length.abs_diff(span / count as u64) <= 1);
             }
             let time = (first as f64 + (share - 0.1) * span as f64) as u64;
-            for time in [0, time, blocks.start(count / 2), u64::MAX] {
+            for time in [0, time, blocks.start_of_block(count / 2), u64::MAX] {
                 let holders: Vec<usize> = (0..count)
-                    .filter(|block| blocks.range(*block).contains(&time) || (time == u64::MAX && block + 1 == count))
+                    .filter(|block| blocks.times_of_block(*block).contains(&time) || (time == u64::MAX && block + 1 == count))
                     .collect();
                 prop_assert_eq!(holders, [blocks.block_at(time)], "{}", time);
             }

@@ -99,7 +99,7 @@ impl TotalsByBlock {
     fn flush_current_block(&mut self, block: usize) {
         let from = self.block * self.states;
         for (sum, current) in self.list.iter_mut().skip(from).zip(&mut self.current) {
-            sum.add(&std::mem::take(current));
+            sum.add_totals(&std::mem::take(current));
         }
         self.block = block;
     }
@@ -116,7 +116,7 @@ impl TotalsByBlock {
             .get(blocks.start * self.states..blocks.end * self.states);
         for block_totals in list.unwrap_or_default().chunks(self.states.max(1)) {
             for (sum, totals) in sums.iter_mut().zip(block_totals) {
-                sum.add(totals);
+                sum.add_totals(totals);
             }
         }
         sums
@@ -161,7 +161,7 @@ impl Judge {
         let list = &states.declared;
         Self {
             oracle: match &states.power {
-                Some(power) => Oracle::with_power(list, OracleGoal::Energy, tick, power),
+                Some(power) => Oracle::new_with_power(list, OracleGoal::Energy, tick, power),
                 None => Oracle::new(list, OracleGoal::Energy, tick),
             },
             rules: list
@@ -197,7 +197,7 @@ impl Judge {
             .oracle
             .best_state(length, package_saving, latency_request);
         let transitions = match &self.states.power {
-            Some(power) => power_in_state(power, state).transitions(Nanoseconds(length)),
+            Some(power) => power_in_state(power, state).transition_femtojoules(Nanoseconds(length)),
             None => 0,
         };
         OracleChoice {
@@ -260,7 +260,7 @@ fn energy_and_waste(
     best: OracleChoice,
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
-    let energy = power_in_state(power, state).femtojoules(time);
+    let energy = power_in_state(power, state).idle_femtojoules(time);
     let mut oracle = power_in_state(power, best.state).asleep.femtojoules_over(time);
     if last {
         oracle += u128::from(best.transitions);

@@ -85,7 +85,7 @@ impl<'a> Cpu<'a> {
         exports_calls: bool,
     ) -> Self {
         let states = group.states;
-        let totals = TotalsByBlock::new(blocks.count(), states.declared.len());
+        let totals = TotalsByBlock::new(blocks.block_count(), states.declared.len());
         let recorded = setup.recorded_governor.as_ref();
         let shadow = setup.make_shadow_governor(states);
         Self {
@@ -105,7 +105,7 @@ impl<'a> Cpu<'a> {
             last_wake_up: RecordedWakeUp::default(),
             block_cursor: BlockCursor::default(),
             is_watched: recorded.is_some() || exports_calls,
-            shadow: ShadowGovernor::new(shadow, recorded, blocks.count()),
+            shadow: ShadowGovernor::new(shadow, recorded, blocks.block_count()),
             last_event: 0,
             has_periods: false,
         }
@@ -114,11 +114,11 @@ impl<'a> Cpu<'a> {
     /// Forgets the open idle span and the shadow's history after missing events, because nothing is
     /// known of the time between.
     pub(crate) fn forget_history(&mut self, setup: &Setup) {
-        self.spans.forget();
+        self.spans.drop_open_span();
         self.woken_at = None;
         self.woken_inside = false;
         self.shadow
-            .restart(setup.make_shadow_governor(self.group.states));
+            .restart_without_history(setup.make_shadow_governor(self.group.states));
     }
 
     /// Restarts leases and governors without history, as for a CPU that comes online.
@@ -127,7 +127,7 @@ impl<'a> Cpu<'a> {
         let nothing = TotalsByBlock::new(1, self.group.states.declared.len());
         let fresh = make_idle_loops(setup, self.group, &nothing);
         for (idle_loop, fresh_loop) in self.loops.iter_mut().zip(fresh) {
-            idle_loop.restart(fresh_loop);
+            idle_loop.replace_governor(fresh_loop);
         }
     }
 

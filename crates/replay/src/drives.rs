@@ -237,9 +237,9 @@ fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
 fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
     let mut gaps = Gaps::default();
     for value in histogram.iter_recorded() {
-        gaps.add(value.value_iterated_to(), value.count_at_value());
+        gaps.add_gaps(value.value_iterated_to(), value.count_at_value());
     }
-    let found = gaps.suggest_timeout(transition_ms * 1_000);
+    let found = gaps.choose_best_timeout(transition_ms * 1_000);
     let total: u64 = gaps.total_us.iter().sum();
     Timeout {
         transition_ms,

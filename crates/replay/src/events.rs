@@ -71,7 +71,7 @@ impl<'a> SharedState<'a> {
             drives: Drives::default(),
             periods: 0,
             blocks,
-            counts: vec![BlockCounts::default(); blocks.count()],
+            counts: vec![BlockCounts::default(); blocks.block_count()],
             flags: FlagCounts::default(),
             calls,
             long_periods: 0,
@@ -96,7 +96,7 @@ impl<'a> SharedState<'a> {
             Some((wanted, out)) if *wanted as usize == cpu.number => Some(&mut **out),
             _ => None,
         };
-        Ok(cpu.shadow.settle(out)?)
+        Ok(cpu.shadow.finish_last_call(out)?)
     }
 
     /// Handles one event of the recording.
@@ -127,7 +127,7 @@ impl<'a> SharedState<'a> {
             | EventKind::Interrupt(_)
             | EventKind::Task { .. } => {}
             EventKind::Lost { .. } => {
-                cpu.forget(self.setup);
+                cpu.forget_history(self.setup);
                 self.drives.forget_requests();
             }
             EventKind::Hotplug { .. } => return self.handle_hotplug(cpu),
@@ -139,7 +139,7 @@ impl<'a> SharedState<'a> {
     fn handle_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
         self.end_and_judge_span(cpu);
         self.drives.note_completion(time, cpu.number as u32, block);
-        let time_block = cpu.block_cursor.block(&self.blocks, time);
+        let time_block = cpu.block_cursor.block_at(&self.blocks, time);
         self.counts[time_block].io_completions += 1;
         let woken_at = cpu.woken_at.take();
         if woken_at.is_some_and(|at| time.saturating_sub(at) <= CAUSE_WITHIN) {
@@ -156,7 +156,7 @@ impl<'a> SharedState<'a> {
         cpu.woken_at = None;
         if self.hotplug == HotplugRule::Restarts {
             self.replay_finished_spans(cpu);
-            cpu.forget(self.setup);
+            cpu.forget_history(self.setup);
             cpu.restart_governors(self.setup);
         }
         Ok(())
@@ -191,7 +191,7 @@ impl<'a> SharedState<'a> {
         }
         if period.duration() > MAX_IDLE_PERIOD {
             self.long_periods += 1;
-            cpu.forget(self.setup);
+            cpu.forget_history(self.setup);
             return Ok(());
         }
         let start = end.saturating_sub(period.duration());
@@ -211,15 +211,15 @@ impl<'a> SharedState<'a> {
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
         cpu.woken_inside = is_near_end_of_period(cpu.completed_at, start..end, cause_within);
         if continues {
-            cpu.spans.extend();
+            cpu.spans.continue_span();
         } else {
             if cpu.spans.has_full_batch() {
                 self.replay_finished_spans(cpu);
             }
-            cpu.spans.begin(start, period, self.tick_period);
+            cpu.spans.begin_span(start, period, self.tick_period);
         }
         cpu.spans
-            .add(end, period, got_tick == Some(true) || limit_hit);
+            .set_last_period(end, period, got_tick == Some(true) || limit_hit);
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl<'a> SharedState<'a> {
             ..IdlePeriod::from(packed)
         };
         let start = end.saturating_sub(packed.duration());
-        let place = (end, cpu.block_cursor.block(&self.blocks, start));
+        let place = (end, cpu.block_cursor.block_at(&self.blocks, start));
         cpu.shadow
             .ask_about_period(place, &period, self.tick_period, cpu.spans.longest_span());
     }
@@ -245,10 +245,10 @@ impl<'a> SharedState<'a> {
     #[inline(never)]
     pub(crate) fn end_and_judge_span(&mut self, cpu: &mut Cpu<'_>) {
         let judge = &cpu.group.judge;
-        let Some((span, earlier, last)) = cpu.spans.close(self.tick_period, cpu.tick_phase) else {
+        let Some((span, earlier, last)) = cpu.spans.close_open_span(self.tick_period, cpu.tick_phase) else {
             return;
         };
-        span.block = cpu.block_cursor.block(&self.blocks, span.start);
+        span.block = cpu.block_cursor.block_at(&self.blocks, span.start);
         let counts = &mut self.counts[span.block];
         counts.spans += 1;
         if self.is_plain {
@@ -256,7 +256,7 @@ impl<'a> SharedState<'a> {
         } else {
             if let Some(leases) = &mut cpu.leases {
                 span.lease = leases.lease_at_span_start(span.start);
-                counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
+                counts.leased_spans += u64::from(span.lease.holds_at(Nanoseconds(span.start)));
             }
             match &mut self.package {
                 PackageStage::None => span.set_oracle_choice(judge),
@@ -301,13 +301,13 @@ impl<'a> SharedState<'a> {
         }
         if let Some(tally) = tally {
             for span in spans {
-                tally.end_span(&span.windows, span.end, span.woken_by_io);
+                tally.note_end_of_span(&span.windows, span.end, span.woken_by_io);
             }
         }
         if let Some(last) = spans.last() {
             cpu.asked_until = last.end;
         }
-        cpu.spans.clear();
+        cpu.spans.drop_all_spans();
     }
 
     /// Gives a CPU a lease at `time`, or extends it, if the PSD setting counts this kind of I/O
@@ -338,7 +338,7 @@ impl<'a> SharedState<'a> {
     #[cold]
     pub(crate) fn handle_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
         self.clock_jumps += 1;
-        cpu.forget(self.setup);
+        cpu.forget_history(self.setup);
     }
 }
 

@@ -91,9 +91,9 @@ impl IdleLoop {
         package: Option<(&mut Tally, usize)>,
     ) {
         if package.is_none() && context.ceiling.is_none() {
-            self.run::<true>(context, spans, None);
+            self.run_spans_as::<true>(context, spans, None);
         } else {
-            self.run::<false>(context, spans, package);
+            self.run_spans_as::<false>(context, spans, package);
         }
     }
 
@@ -103,7 +103,7 @@ impl IdleLoop {
         spans: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
-        self.governor.with(SpanRun::<PLAIN> {
+        self.governor.run_operation(SpanRun::<PLAIN> {
             context,
             spans,
             package,
@@ -167,14 +167,14 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         while progress.tick <= now {
             progress.tick += context.tick_period;
         }
-        let leased = !PLAIN && span.lease.holds(Nanoseconds(now));
-        let looks_at = match span.lease.next_look(Nanoseconds(now)) {
+        let leased = !PLAIN && span.lease.holds_at(Nanoseconds(now));
+        let looks_at = match span.lease.next_timer_after(Nanoseconds(now)) {
             Some(at) if leased => at.0,
             _ => u64::MAX,
         };
         let call = self.make_idle_call(span, progress, looks_at);
         let ceiling = context.ceiling.filter(|_| leased);
-        let choice = call.choose(&call.query(), context.states, governor, ceiling);
+        let choice = call.ask_governor(&call.governor_query(), context.states, governor, ceiling);
         let state = choice.state;
         let counts = &mut *self.counts;
         counts.selections += 1;

@@ -45,7 +45,7 @@ impl Leases {
         if self.pending.len() == MAX_PENDING
             && let Some(oldest) = self.pending.pop_front()
         {
-            self.lease.io(Nanoseconds(oldest));
+            self.lease.handle_io(Nanoseconds(oldest));
         }
         self.pending.push_back(time);
     }
@@ -57,10 +57,10 @@ impl Leases {
         while let Some(&time) = self.pending.front()
             && time <= start
         {
-            self.lease.io(Nanoseconds(time));
+            self.lease.handle_io(Nanoseconds(time));
             self.pending.pop_front();
         }
-        self.lease.view(Nanoseconds(start))
+        self.lease.view_at(Nanoseconds(start))
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
     /// End of the lease that holds at `start`, in ns; 0 without a lease.
     fn end(leases: &mut Leases, start: u64) -> u64 {
         let lease = leases.lease_at_span_start(start);
-        let last = (0..100).rfind(|ms| lease.holds(Nanoseconds(start + ms * MS)));
+        let last = (0..100).rfind(|ms| lease.holds_at(Nanoseconds(start + ms * MS)));
         last.map_or(0, |ms| start + (ms + 1) * MS)
     }
 

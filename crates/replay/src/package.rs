@@ -59,7 +59,7 @@ impl PackageFigures {
         let last = span_windows
             .clone()
             .last()
-            .and_then(|last| windows.get(last));
+            .and_then(|last| windows.window_at(last));
         let waits = last
             .filter(|last| last.end == end)
             .map_or(0, |last| self.wait_for_package(last.start, last.end));
@@ -175,7 +175,7 @@ impl Tally {
     ) -> Self {
         let nothing = Sums {
             awake: 0,
-            blocks: vec![BlockSums::default(); blocks.count()],
+            blocks: vec![BlockSums::default(); blocks.block_count()],
         };
         Self {
             package,
@@ -193,7 +193,7 @@ impl Tally {
     /// Energy in fJ that the package can save in an idle span; see
     /// [`PackageFigures::saving_in_windows`].
     pub(crate) fn saving_in_span(&self, span_windows: &Range<usize>, end: u64) -> i64 {
-        self.package.saving(&self.windows, span_windows, end)
+        self.package.saving_in_windows(&self.windows, span_windows, end)
     }
 
     /// What the CPUs do under a governor in a window; `None` after the window was added up.
@@ -250,7 +250,7 @@ impl Tally {
             }
         }
         if to < span_windows.end
-            && self.windows.get(to).is_some_and(|w| w.start < end)
+            && self.windows.window_at(to).is_some_and(|w| w.start < end)
             && let Some(course) = self.course_in_window(governor, to)
         {
             course.awake_until = course.awake_until.max(end);
@@ -266,7 +266,7 @@ impl Tally {
         }
         let index = self.windows.first_window_ending_after(time, span_windows);
         if index < span_windows.end
-            && self.windows.get(index).is_some_and(|w| w.start < time)
+            && self.windows.window_at(index).is_some_and(|w| w.start < time)
             && let Some(course) = self.course_in_window(governor, index)
         {
             course.interrupted += up;
@@ -278,7 +278,7 @@ impl Tally {
         let Some(last) = span_windows
             .clone()
             .last()
-            .filter(|last| self.windows.get(*last).is_some_and(|w| w.end == end))
+            .filter(|last| self.windows.window_at(*last).is_some_and(|w| w.end == end))
         else {
             return;
         };
@@ -303,15 +303,15 @@ impl Tally {
             // A window without an entry is one in which every CPU slept deeply.
             let _ = self.course_in_window(ORACLE, self.first);
             let end = self.ends.pop_front().unwrap_or_default();
-            let Some(window) = self.windows.get(self.first).copied() else {
+            let Some(window) = self.windows.window_at(self.first).copied() else {
                 return;
             };
-            let block = self.block_cursor.block(&self.blocks, window.start);
-            let crosses = (window.end > self.block_cursor.end()).then_some(&self.blocks);
+            let block = self.block_cursor.block_at(&self.blocks, window.start);
+            let crosses = (window.end > self.block_cursor.end_of_last_block()).then_some(&self.blocks);
             let mut oracle_waits = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
-                let waits = sums.add(&self.package, window, course, end, (block, crosses));
+                let waits = sums.add_window(&self.package, window, course, end, (block, crosses));
                 if governor == ORACLE {
                     oracle_waits = waits;
                 }
@@ -333,7 +333,7 @@ impl Tally {
     /// Reports the package's sleep under one governor in some blocks of time, after all windows
     /// were added up.
     pub(crate) fn report_package(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
-        let times = blocks.clone().map(|block| self.blocks.range(block));
+        let times = blocks.clone().map(|block| self.blocks.times_of_block(block));
         let span = self.windows.extent_within(times);
         let sums = self.sums[governor].sums_over_blocks(&blocks);
         let energy = self.package_energy(&sums, span);
@@ -372,7 +372,7 @@ impl Sums {
     fn sums_over_blocks(&self, blocks: &Range<usize>) -> BlockSums {
         let mut all = BlockSums::default();
         for sums in self.blocks.get(blocks.clone()).unwrap_or_default() {
-            all.add(sums);
+            all.add_sums(sums);
         }
         all
     }
@@ -419,7 +419,7 @@ impl Sums {
     fn divide_sleep_among_blocks(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
         let mut left = asleep;
         for (block, sums) in self.blocks.iter_mut().enumerate().skip(first) {
-            let behind = end.saturating_sub(blocks.range(block).end);
+            let behind = end.saturating_sub(blocks.times_of_block(block).end);
             // Sleep after the end of this block counts for later blocks.
             let here = left.saturating_sub(behind);
             sums.asleep += here;

@@ -35,7 +35,7 @@ impl PackageStage {
     /// Windows in which all CPUs are idle, found by the first pass; none in other passes.
     pub(crate) fn into_found_windows(self) -> Windows {
         match self {
-            Self::FindsWindows(finder) => finder.into_windows(),
+            Self::FindsWindows(finder) => finder.into_windows_between(),
             Self::None | Self::Tallies(_) => Windows::default(),
         }
     }
@@ -72,7 +72,7 @@ fn tally_recorded_periods(
     earlier: &[Residency],
     last: Residency,
 ) {
-    span.package_saving = tally.saving(&span.windows, span.end);
+    span.package_saving = tally.saving_in_span(&span.windows, span.end);
     let mut slept = false;
     let mut start = span.start;
     for period in earlier {

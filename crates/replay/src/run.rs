@@ -61,7 +61,7 @@ pub fn replay_recording(
             PackageStage::Tallies(Box::new(Tally::new(package, windows, governors, blocks)))
         }
     };
-    let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
+    let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
     let mut pass = Pass::new(setup, &groups, blocks, calls, hotplug, package);
     pass.handle_all_events(reader, &mut progress)?;
@@ -88,12 +88,12 @@ fn find_all_idle_windows(
     };
     let finder = WindowFinder::new(package.sleep.hysteresis.0, package.sleep.delay().0);
     let whole = Blocks::new(extent.0, extent.1, 1);
-    let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
+    let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);
     let mut pass = Pass::new(&without_governors, groups, whole, None, hotplug, stage);
     pass.handle_all_events(reader, progress)?;
     reader.rewind();
-    Ok(pass.into_windows())
+    Ok(pass.into_found_windows())
 }
 
 /// Counter of events read so far, over all passes.
@@ -171,7 +171,7 @@ impl<'a> Pass<'a> {
             for cpu in self.cpus.iter().flatten() {
                 cpu.check_own_governors()?;
             }
-            progress.advance(events)?;
+            progress.report_progress(events)?;
         }
         Ok(())
     }
@@ -179,9 +179,9 @@ impl<'a> Pass<'a> {
     /// Windows in which all CPUs are idle, after a pass that collected them.
     fn into_found_windows(mut self) -> Windows {
         for cpu in self.cpus.iter_mut().flatten() {
-            self.shared.end_span(cpu);
+            self.shared.end_and_judge_span(cpu);
         }
-        self.shared.package.into_windows()
+        self.shared.package.into_found_windows()
     }
 
     /// Adds up the package windows that all CPUs have gone through, if many wait.
@@ -202,9 +202,9 @@ impl<'a> Pass<'a> {
                 through = through.min(extent.first);
                 continue;
             };
-            if cpu.spans.end().saturating_add(SETTLED_AFTER) < now {
-                if cpu.spans.end() >= extent.last {
-                    shared.end_span(cpu);
+            if cpu.spans.end_of_last_period().saturating_add(SETTLED_AFTER) < now {
+                if cpu.spans.end_of_last_period() >= extent.last {
+                    shared.end_and_judge_span(cpu);
                 }
                 if cpu.spans.has_no_open_span() {
                     shared.replay_finished_spans(cpu);
@@ -215,7 +215,7 @@ impl<'a> Pass<'a> {
             }
         }
         if let Some(tally) = shared.package.tally_mut() {
-            tally.settle(through);
+            tally.add_up_windows_until(through);
         }
     }
 
@@ -259,14 +259,14 @@ impl<'a> Pass<'a> {
     fn finish_report(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
         let mut cpus = Vec::new();
         for mut cpu in self.cpus.into_iter().flatten() {
-            self.shared.end_span(&mut cpu);
+            self.shared.end_and_judge_span(&mut cpu);
             self.shared.replay_finished_spans(&mut cpu);
             self.shared.finish_shadow_call(&mut cpu)?;
             cpu.check_own_governors()?;
             cpus.push(cpu);
         }
         if let Some(tally) = self.shared.package.tally_mut() {
-            tally.settle(u64::MAX);
+            tally.add_up_windows_until(u64::MAX);
         }
         summary::summarise_pass(&self.shared, &cpus, metadata)
     }

@@ -156,7 +156,7 @@ impl States {
             let exit: Vec<Nanoseconds> = exit.collect();
             let power = cluster.opps.last().and_then(|opp| {
                 let known = cluster.active_power(opp).0 > 0;
-                known.then(|| IdlePower::of_cluster(cluster, opp, &states, &exit))
+                known.then(|| IdlePower::for_cluster(cluster, opp, &states, &exit))
             });
             Ok(Self {
                 cpus,

@@ -210,7 +210,7 @@ impl IdleSpans {
             return None;
         }
         let span = self.list.last_mut()?;
-        span.close(self.end, tick_period, tick_phase);
+        span.close_span(self.end, tick_period, tick_phase);
         self.longest = self.longest.max(self.end - span.start);
         Some((span, &self.earlier, self.last))
     }

@@ -21,28 +21,28 @@ pub(crate) fn summarise_pass<'a>(
     cpus: &[Box<Cpu<'a>>],
     metadata: &Metadata,
 ) -> Result<Report, ReplayError> {
-    if pass.periods == 0 && pass.drives.is_empty() {
+    if pass.periods == 0 && pass.drives.has_no_requests() {
         return Err(ReplayError::NoPeriods);
     }
     let summary = Summary { pass, cpus };
-    let whole = 0..pass.blocks.count();
+    let whole = 0..pass.blocks.block_count();
     let mut policies = vec![summary.report_recorded_choices(metadata)];
     policies.extend((0..pass.setup.policies.len()).map(|policy| summary.report_setup_policy(policy)));
-    let drives = pass.drives.report(|device| metadata.device_name(device));
+    let drives = pass.drives.report_drives(|device| metadata.device_name(device));
     let mut warned = metadata.clone();
     add_warnings(&mut warned, pass, &drives);
     let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
     Ok(Report {
         periods: pass.periods,
-        spans: summary.count(|counts| counts.spans),
+        spans: summary.sum_over_blocks(|counts| counts.spans),
         cpus: with_periods.map(|cpu| cpu.number as u32).collect(),
         duration_ns: pass.blocks.total_duration(whole.clone()),
         policies,
         agreement: summary.total_agreement(),
         drives,
-        io_wake_ups: summary.count(|counts| counts.io_wake_ups),
-        io_completions: summary.count(|counts| counts.io_completions),
-        blocks: whole.map(|block| summary.block(block)).collect(),
+        io_wake_ups: summary.sum_over_blocks(|counts| counts.io_wake_ups),
+        io_completions: summary.sum_over_blocks(|counts| counts.io_completions),
+        blocks: whole.map(|block| summary.report_block(block)).collect(),
         approximate: summary.count_approximate_periods(),
         measured_latencies: pass.setup.states.iter().all(|s| s.measured),
         warnings: warned.warnings,
@@ -149,7 +149,7 @@ impl Summary<'_, '_> {
 
     /// Makes a report with idle states and package only. `governor`: index in the package's tally.
     fn report_states_and_package(&self, governor: usize, totals: &SelectTotals<'_>) -> PolicyReport {
-        let whole = 0..self.pass.blocks.count();
+        let whole = 0..self.pass.blocks.block_count();
         let tally = self.pass.package.tally();
         PolicyReport {
             policy: String::new(),
@@ -157,7 +157,7 @@ impl Summary<'_, '_> {
             selections: 0,
             tick_stops: None,
             poll_limit_hits: None,
-            package: tally.map(|tally| tally.report(governor, whole)),
+            package: tally.map(|tally| tally.report_package(governor, whole)),
         }
     }
 
@@ -167,7 +167,7 @@ impl Summary<'_, '_> {
         let recorded = self.pass.setup.recorded_governor.as_ref()?;
         let mut all = Agreement::default();
         for agreement in self.cpus.iter().flat_map(|cpu| &cpu.shadow.agreements) {
-            all.add(agreement);
+            all.add_counts(agreement);
         }
         Some((recorded.name.clone(), all))
     }
@@ -206,7 +206,7 @@ impl Summary<'_, '_> {
         let mut agreement = Agreement::default();
         for cpu in self.cpus {
             if let Some(cpu_agreement) = cpu.shadow.agreements.get(block) {
-                agreement.add(cpu_agreement);
+                agreement.add_counts(cpu_agreement);
             }
         }
         BlockReport {
@@ -230,7 +230,7 @@ impl Summary<'_, '_> {
         let tally = self.pass.package.tally();
         BlockPolicy {
             groups: self.report_states_by_group(totals, &only),
-            package: tally.map(|tally| tally.report(governor, only)),
+            package: tally.map(|tally| tally.report_package(governor, only)),
             leased_spans: None,
         }
     }
@@ -259,8 +259,8 @@ impl Summary<'_, '_> {
         let cpus = self.cpus.iter();
         for cpu in cpus.filter(|cpu| std::ptr::eq(cpu.group, group)) {
             sums.resize(group.states.declared.len(), Totals::default());
-            for (sum, cpu_totals) in sums.iter_mut().zip(totals(cpu).sums(blocks.clone())) {
-                sum.add(&cpu_totals);
+            for (sum, cpu_totals) in sums.iter_mut().zip(totals(cpu).totals_over_blocks(blocks.clone())) {
+                sum.add_totals(&cpu_totals);
             }
         }
         let power_known = group.states.power.is_some();
@@ -276,7 +276,7 @@ fn merge_state_reports(groups: Vec<Vec<StateReport>>) -> Vec<StateReport> {
     let mut merged: Vec<StateReport> = Vec::new();
     for state in groups.into_iter().flatten() {
         match merged.iter_mut().find(|known| known.state == state.state) {
-            Some(known) => known.add(&state),
+            Some(known) => known.add_report(&state),
             None => merged.push(state),
         }
     }

@@ -381,7 +381,7 @@ proptest! {
         let mut policies = KERNELS.to_vec();
         policies.extend([IdlePolicy::Deepest, IdlePolicy::Oracle(OracleGoal::Energy)]);
         let mut setup = setup(&policies);
-        setup.states = States::of_machine(&machine).unwrap();
+        setup.states = States::from_machine(&machine).unwrap();
         for group in &mut setup.states {
             group.cpus.clear();
         }
@@ -572,13 +572,13 @@ fn recordings_that_do_not_fit_are_refused() {
     );
     let error = run(&[], &setup(&KERNELS)).unwrap_err();
     assert!(error.to_string().contains("no idle periods"), "{error}");
-    let error = States::of_recording(&Metadata::default()).unwrap_err();
+    let error = States::from_recording(&Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("--machine"), "{error}");
     let virtual_machine = Metadata {
         idle_governor: Some("menu".to_owned()),
         ..Metadata::default()
     };
-    let error = States::of_recording(&virtual_machine).unwrap_err();
+    let error = States::from_recording(&virtual_machine).unwrap_err();
     assert!(error.to_string().contains("no idle driver"), "{error}");
 }
 

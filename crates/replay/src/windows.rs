@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     fn windows_found(finder: WindowFinder) -> Vec<(u64, u64)> {
-        let windows = finder.into_windows();
+        let windows = finder.into_windows_between();
         windows.list.iter().map(|w| (w.start, w.end)).collect()
     }
 
@@ -273,7 +273,7 @@ mod tests {
             finder.add_idle_span(0, start, start + 95);
         }
         finder.add_idle_span(0, 400, 700);
-        let windows = finder.into_windows();
+        let windows = finder.into_windows_between();
         assert_eq!(windows.len(), 1);
         assert_eq!(windows.possible_sleep_in(&(0..1)), 100);
         assert_eq!(windows.possible_sleep_in(&(0..0)), 0);
@@ -288,7 +288,7 @@ mod tests {
             finder.add_idle_span(0, i * 100_000, i * 100_000 + length);
         }
         assert!(finder.busy.len() <= 100);
-        let windows = finder.into_windows();
+        let windows = finder.into_windows_between();
         assert!(windows.left_out >= 1000);
     }
 
@@ -322,7 +322,7 @@ mod tests {
             for (start, end) in &awake {
                 busy[*start as usize..*end as usize].fill(true);
             }
-            let windows = finder.into_windows();
+            let windows = finder.into_windows_between();
             for moment in 0..400_u64 {
                 let inside = windows.list.iter().any(|w| (w.start..w.end).contains(&moment));
                 prop_assert_eq!(inside, !busy[moment as usize], "{}", moment);

@@ -28,7 +28,7 @@ impl HaltpollAsSet {
         let mut complete = true;
         let mut policy = "haltpoll".parse::<PolicySpec>()?.in_kernel_version(kernel);
         for key in policy.mechanism().keys {
-            let parameter = key.info();
+            let parameter = key.key_info();
             let found = SettingInfo::of_haltpoll(parameter.name)
                 .and_then(|info| value(info.name))
                 .map(|text| match text.as_str() {
@@ -36,7 +36,7 @@ impl HaltpollAsSet {
                     "N" => "off".to_owned(),
                     _ => text,
                 });
-            let Some(text) = found.filter(|text| key.allows(text)) else {
+            let Some(text) = found.filter(|text| key.accepts_value(text)) else {
                 complete = false;
                 continue;
             };

@@ -28,7 +28,7 @@ pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<C
     let first = sources.first().ok_or(CompareError::Nothing)?;
     let mut metrics = options.metrics_to_compare(sources)?;
     options.check_selected_names(sources)?;
-    let table = SeriesTable::collect(sources, options, &metrics);
+    let table = SeriesTable::collect_series(sources, options, &metrics);
     if table.series.is_empty() {
         return Err(CompareError::Nothing);
     }

@@ -80,7 +80,7 @@ impl SeriesTable {
     fn add_loads_and_policies(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
         let document = &source.document;
         for (machine, workload) in document.loads() {
-            if options.select(&machine.name, &workload.name) {
+            if options.is_selected(&machine.name, &workload.name) {
                 let load = Load::new(document, &machine.name, &workload.name);
                 index_or_append(&mut self.loads, load);
             }
@@ -106,7 +106,7 @@ impl SeriesTable {
             let Some(metric) = metrics.get(row.metric.as_str()) else {
                 continue;
             };
-            if !options.select(&row.machine, &row.workload) {
+            if !options.is_selected(&row.machine, &row.workload) {
                 continue;
             }
             let (load, policy) = match last {

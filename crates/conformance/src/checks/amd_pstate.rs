@@ -112,7 +112,7 @@ fn random_amd_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         limits: (0, 0),
         requests: Vec::new(),
     };
-    let driver = case.driver(kernel);
+    let driver = case.make_driver(kernel);
     let (bottom, top) = (driver.lowest_policy_frequency().0, driver.highest_policy_frequency().0.max(1));
     let range = bottom.min(top)..=top;
     let (a, b) = (rng.random_range(range.clone()), rng.random_range(range));
@@ -201,15 +201,15 @@ impl Check for AmdPstateCheck {
     }
 
     fn append_our_answers(&self, input: &AmdCase, out: &mut Vec<u64>) -> Result<()> {
-        let mut driver = input.driver(self.0.version);
-        if !driver.loads() {
+        let mut driver = input.make_driver(self.0.version);
+        if !driver.accepts_performance_scale() {
             out.extend(std::iter::repeat_n(NOT_LOADED, input.requests.len() + 1));
             return Ok(());
         }
         let nonlinear = driver.lowest_nonlinear_frequency();
         out.push(u64::from(driver.boosted_frequency().0) | u64::from(nonlinear.0) << 32);
         let (minimum, maximum) = input.limits;
-        driver.limit(Kilohertz(minimum), Kilohertz(maximum));
+        driver.set_policy_limits(Kilohertz(minimum), Kilohertz(maximum));
         out.extend(input.requests.iter().map(|asked| {
             let request = match (input.mode, asked.frequency) {
                 (AmdMode::Active, _) => driver.request_in_active_mode(),

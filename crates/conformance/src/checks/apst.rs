@@ -30,7 +30,7 @@ impl Check for ApstCheck {
     }
 
     fn append_input(&self, input: &DriveCase, out: &mut Vec<u8>) {
-        input.encode(out);
+        input.append_to(out);
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<Option<ApstCommand>> {
@@ -111,7 +111,7 @@ fn cases_from_drive_library(rng: &mut Pcg64Mcg) -> Vec<DriveCase> {
         for _ in 0..RULES_PER_DRIVE {
             let mut varied = defaults.clone();
             varied.apsta = true;
-            generate::vary_rule(rng, &mut varied);
+            generate::randomize_rule(rng, &mut varied);
             cases.push(varied);
         }
         cases.push(defaults);

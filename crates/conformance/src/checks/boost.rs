@@ -26,7 +26,7 @@ impl Check for BoostCheck {
         let mut events = 0;
         while events < amount {
             let shared = self.0.subject == Subject::SchedutilBoost;
-            let case = generate::event_case(rng, tick, shared);
+            let case = generate::random_event_case(rng, tick, shared);
             events += case.events.len();
             cases.push(case);
         }
@@ -34,7 +34,7 @@ impl Check for BoostCheck {
     }
 
     fn append_input(&self, input: &EventCase, out: &mut Vec<u8>) {
-        input.encode(out);
+        input.append_to(out);
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u32> {
@@ -49,7 +49,7 @@ impl Check for BoostCheck {
                 out.extend(input.events.iter().map(|event| {
                     let now = Nanoseconds(event.time);
                     if !event.other_cpu {
-                        boost.request(now, event.iowait);
+                        boost.note_report(now, event.iowait);
                     }
                     boost.decay_and_scale_boost(now, Capacity(event.max_capacity)).0
                 }));
@@ -63,7 +63,7 @@ impl Check for BoostCheck {
                 let mut boost = HwpBoost::new(levels, tick);
                 out.extend(
                     input.events.iter().map(|event| {
-                        u32::from(boost.update(Nanoseconds(event.time), event.iowait))
+                        u32::from(boost.update_minimum(Nanoseconds(event.time), event.iowait))
                     }),
                 );
             }
@@ -81,13 +81,13 @@ impl Check for BoostCheck {
                 let mut in_force = u16::MAX;
                 out.extend(input.events.iter().map(|event| {
                     let [aperf, mperf, tsc] = event.counters;
-                    let chosen = cpu.update(Nanoseconds(event.time), event.iowait, || Counters {
+                    let chosen = cpu.choose_pstate_if_due(Nanoseconds(event.time), event.iowait, || Counters {
                         aperf,
                         mperf,
                         tsc,
                     });
                     in_force = chosen.map_or(in_force, u16::from);
-                    cpu.boost() | u32::from(in_force) << 16
+                    cpu.boost_in_256ths() | u32::from(in_force) << 16
                 }));
             }
             other => bail!("{} is not a boost", other.name()),

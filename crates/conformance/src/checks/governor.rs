@@ -23,7 +23,7 @@ impl Check for GovernorCheck {
     }
 
     fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
-        input.encode(out);
+        input.append_to(out);
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u8> {
@@ -61,7 +61,7 @@ impl Check for HaltpollLimitCheck {
     }
 
     fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
-        input.encode(out);
+        input.append_to(out);
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u64> {
@@ -108,7 +108,7 @@ fn describe_call_difference(setting: GovernorSetting, input: &Case, at: usize, k
 }
 
 fn apply_toggle(governor: &mut idle::Governor, call: &CallRecord) {
-    if let Some((state, off)) = call.toggle.get() {
+    if let Some((state, off)) = call.toggle.state_and_disabled() {
         governor.set_disabled(state, off);
     }
 }

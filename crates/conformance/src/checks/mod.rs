@@ -76,16 +76,16 @@ fn compare_inputs<C: Check>(
     let inputs = check.generate_inputs(rng, batch, amount);
     let mut bytes = Vec::new();
     for input in &inputs {
-        check.encode(input, &mut bytes);
+        check.append_input(input, &mut bytes);
     }
-    let kernel = check.decode(&program.run(&bytes)?);
+    let kernel = check.decode_answers(&program.run_over_input(&bytes)?);
 
     let mut outcome = CheckResult::default();
     let mut ours = Vec::new();
     let mut done = 0;
     for input in &inputs {
         ours.clear();
-        check.ours(input, &mut ours)?;
+        check.append_our_answers(input, &mut ours)?;
         let theirs = kernel.get(done..done + ours.len()).unwrap_or_default();
         ensure!(
             theirs.len() == ours.len(),
@@ -99,7 +99,7 @@ fn compare_inputs<C: Check>(
             outcome.differences += 1;
             if outcome.first.is_none() {
                 outcome.first = Some(Difference {
-                    text: check.explain(input, at, kernel, ours),
+                    text: check.describe_difference(input, at, kernel, ours),
                     case: check.reproducing_case(input).cloned(),
                 });
             }

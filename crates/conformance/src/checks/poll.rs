@@ -24,7 +24,7 @@ impl Check for PollLimitCheck {
     }
 
     fn append_input(&self, input: &Case, out: &mut Vec<u8>) {
-        input.encode(out);
+        input.append_to(out);
     }
 
     fn decode_answers(&self, output: &[u8]) -> Vec<u64> {

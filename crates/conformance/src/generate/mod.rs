@@ -142,7 +142,7 @@ mod tests {
         assert!(calls.iter().any(|c| c.latency_request == 0));
         assert!(calls.iter().any(|c| c.got_tick));
         assert!(calls.iter().any(|c| c.nr_iowait > 1_000));
-        assert!(calls.iter().any(|c| c.toggle.get().is_some()));
+        assert!(calls.iter().any(|c| c.toggle.state_and_disabled().is_some()));
         assert!(calls.iter().all(|c| c.latency_request >= 0));
     }
 

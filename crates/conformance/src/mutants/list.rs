@@ -42,7 +42,7 @@ const fn mutant_of_file(
         subject,
         versions,
         alteration: Alteration {
-            file: subject.file(),
+            file: subject.kernel_file(),
             from,
             to,
         },

@@ -85,7 +85,7 @@ fn compare_mutant(
         differences: 0,
         timed_out: false,
     };
-    let program = KernelProgram::build(
+    let program = KernelProgram::compile_subject(
         setting.subject,
         source,
         setting.tick.hz(),

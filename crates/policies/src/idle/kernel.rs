@@ -85,7 +85,7 @@ impl IdleCall {
         ceiling: Option<Ceiling>,
     ) -> IdleChoice {
         let decision = match ceiling {
-            Some(ceiling) => ceiling.select(states, governor, query),
+            Some(ceiling) => ceiling.select_below_ceiling(states, governor, query),
             None => governor.select(query),
         };
         IdleChoice {
@@ -144,7 +144,7 @@ mod tests {
 
     /// Time to the next event, and to the next timer or tick.
     fn lengths(call: IdleCall) -> (i64, i64) {
-        let query = call.query();
+        let query = call.governor_query();
         (query.sleep_length, query.delta_tick)
     }
 

@@ -591,7 +591,7 @@ mod tests {
 
     #[test]
     fn one_that_was_not_loaded_says_so() {
-        let policy = parsed("c:x.c").unwrap().idle().unwrap();
+        let policy = parsed("c:x.c").unwrap().as_idle_policy().unwrap();
         let list = make_states(&[(0, 0), (2_000, 20_000)], false);
         let mut governor = Governor::new_or_only_state(&policy, &list, TickRate::HZ_250);
         assert_eq!(governor.failure_reason(), None);

@@ -11,5 +11,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Sim, Place::Replay],
     keys: &[],
     overlaps: &[],
-    build: build_program,
+    build: build_program_policy,
 };

@@ -121,7 +121,7 @@ impl GivenPolicy<'_> {
     }
 
     fn parse_value<T: Clone + Sync>(&self, key: &Key<T>, text: &str) -> Result<T, SpecError> {
-        key.parse(text).ok_or_else(|| SpecError::BadValue {
+        key.parse_value(text).ok_or_else(|| SpecError::BadValue {
             name: self.mechanism.name,
             key: key.info.name,
             value: text.to_owned(),

@@ -33,7 +33,7 @@ static CEILING: Key<LeaseCeiling> = Key {
     ],
     form: Form::Text(
         "a latency such as 20us, a state by name such as C1E, or by index such as state:1",
-        ceiling,
+        parse_lease_ceiling,
     ),
 };
 static GRANT: Key<Grant> = choice_key(

@@ -74,12 +74,12 @@ fn every_value_of_every_key_changes_the_policy() {
                     .collect();
                 text.push(format!("{}={value}", info.name));
                 let named = |keys: &[String]| format!("{}[{}]", mechanism.name, keys.join(","));
-                let alone = named_preference(&text).parse::<PolicySpec>().ok();
+                let alone = named(&text).parse::<PolicySpec>().ok();
                 // A key that goes with another only.
                 let first = mechanism.keys[0].key_info();
                 text.push(format!("{}={}", first.name, first.example));
-                let policy = alone.unwrap_or_else(|| parse(&named_preference(&text)));
-                policy.policy().clone()
+                let policy = alone.unwrap_or_else(|| parse(&named(&text)));
+                policy.typed_policy().clone()
             };
             let mut values = key.accepted_words();
             if !values.contains(&info.example) {
@@ -106,7 +106,7 @@ fn every_value_of_every_key_changes_the_policy() {
 fn overlaps_name_keys_that_there_are() {
     for mechanism in MECHANISMS {
         for (key, kind) in mechanism.overlaps {
-            assert!(mechanism.key(key).is_some(), "{key}");
+            assert!(mechanism.find_key(key).is_some(), "{key}");
             assert!(MECHANISMS.iter().any(|other| other.kind == *kind));
         }
     }

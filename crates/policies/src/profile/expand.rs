@@ -45,7 +45,7 @@ impl PolicySet {
             if choices.iter().any(|policy| set.decides_same_as(policy)) {
                 continue;
             }
-            if let Some(policy) = choices.iter().find(|policy| has(policy, &set)) {
+            if let Some(policy) = choices.iter().find(|policy| machine_has(policy, &set)) {
                 set = set.with_policy(policy.clone())?;
             } else {
                 let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
@@ -66,7 +66,7 @@ impl PolicySet {
     fn inherit_keys_from(&self, machine_policies: &Self, given_set: &Self) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {
-            if let Some(own) = machine_policies.get(policy.kind())
+            if let Some(own) = machine_policies.policy_of_kind(policy.kind())
                 && !given_set.decides_same_as(policy)
             {
                 let left_out = self.keys_set_elsewhere(policy);

@@ -184,10 +184,10 @@ fn a_profile_stays_with_its_set() {
     assert_eq!(base.to_string(), "tuned[balanced] + psd");
     assert!(!set("tuned[balanced]").is_empty());
     assert_ne!(set("tuned[balanced]"), set("tuned[powersave]"));
-    let with = base.with(menu()).unwrap();
+    let with = base.with_policy(menu()).unwrap();
     assert_eq!(with.to_string(), "tuned[balanced] + psd + menu@6.1");
-    assert_eq!(set("psd").or(&base).to_string(), "tuned[balanced] + psd");
-    let joined = PolicySet::join([set("menu@6.1"), base.clone()]).unwrap();
+    assert_eq!(set("psd").completed_from(&base).to_string(), "tuned[balanced] + psd");
+    let joined = PolicySet::join_sets([set("menu@6.1"), base.clone()]).unwrap();
     assert_eq!(joined.to_string(), "tuned[balanced] + menu@6.1 + psd");
-    assert!(PolicySet::join([base.clone(), base]).is_err());
+    assert!(PolicySet::join_sets([base.clone(), base]).is_err());
 }

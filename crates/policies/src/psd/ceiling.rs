@@ -171,7 +171,7 @@ mod tests {
                 latency_request,
                 ..IdleQuery::default()
             };
-            let decision = Ceiling::State(2).select(&list, &mut governor, &query);
+            let decision = Ceiling::State(2).select_below_ceiling(&list, &mut governor, &query);
             assert_eq!(decision.state, 1, "{latency_request}");
         }
     }
@@ -187,7 +187,7 @@ mod tests {
             for ceiling in [Ceiling::Shallowest, Ceiling::State(index)] {
                 let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
                 for (query, outcome) in &history {
-                    let decision = ceiling.select(&list, &mut governor, query);
+                    let decision = ceiling.select_below_ceiling(&list, &mut governor, query);
                     let first = list.iter().position(|s| !s.disabled).unwrap_or(0);
                     if ceiling == Ceiling::Shallowest {
                         prop_assert_eq!(decision.state, first);

@@ -85,7 +85,7 @@ impl Lease {
                     lease.extend_for_io(now.0);
                 }
             }
-            Rule::Daemon(lease) => lease.io(&mut self.burst, now.0),
+            Rule::Daemon(lease) => lease.handle_io(&mut self.burst, now.0),
         }
     }
 
@@ -99,7 +99,7 @@ impl Lease {
         Nanoseconds(match &self.rule {
             Rule::Patch(lease) => lease.expires.saturating_mul(lease.tick),
             Rule::Module(lease) => lease.end,
-            Rule::Daemon(lease) => lease.end(),
+            Rule::Daemon(lease) => lease.end_without_further_io(),
         })
     }
 
@@ -113,7 +113,7 @@ impl Lease {
             Rule::Patch(_) => (NEVER, 0),
             Rule::Module(lease) if lease.timer > now.0 => (lease.timer, 0),
             Rule::Module(_) => (until, 0),
-            Rule::Daemon(lease) => (lease.next_look(now.0), lease.look),
+            Rule::Daemon(lease) => (lease.next_look_after(now.0), lease.look),
         };
         LeaseView { until, look, every }
     }
@@ -328,16 +328,16 @@ mod tests {
     /// End of a lease after I/Os at given times, all in ms.
     fn end_ms(mut lease: Lease, ios: &[u64]) -> u64 {
         for io in ios {
-            lease.io(Nanoseconds(io * MS));
+            lease.handle_io(Nanoseconds(io * MS));
         }
-        lease.end().0 / MS
+        lease.end_without_further_io().0 / MS
     }
 
     #[test]
     fn three_milliseconds_are_one_tick_of_250_hz() {
         let mut lease = Lease::new(&PsdPolicy::default(), TickRate::HZ_250);
         assert!(!lease.holds_at(Nanoseconds(0)));
-        lease.io(Nanoseconds(5 * MS));
+        lease.handle_io(Nanoseconds(5 * MS));
         // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
         assert!(lease.holds_at(Nanoseconds(5 * MS)));
         assert!(lease.holds_at(Nanoseconds(8 * MS - 1)));
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(
             lease
                 .view_at(Nanoseconds(6 * MS))
-                .next_look(Nanoseconds(6 * MS)),
+                .next_timer_after(Nanoseconds(6 * MS)),
             None
         );
     }
@@ -354,7 +354,7 @@ mod tests {
     fn no_timeout_means_no_lease() {
         for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
             let mut lease = Lease::new(&policy(rule, 0, 1), TickRate::HZ_1000);
-            lease.io(Nanoseconds(10 * MS));
+            lease.handle_io(Nanoseconds(10 * MS));
             assert!(!lease.holds_at(Nanoseconds(10 * MS)), "{rule:?}");
         }
     }
@@ -396,16 +396,16 @@ mod tests {
     fn timer_looks(rule: LeaseRule) -> Vec<u64> {
         let mut lease = lease(rule, 1);
         for io in [101, 102, 104] {
-            lease.io(Nanoseconds(io * MS));
+            lease.handle_io(Nanoseconds(io * MS));
         }
         let mut now = Nanoseconds(104 * MS);
         let view = lease.view_at(now);
         let mut looks = Vec::new();
-        while let Some(next) = view.next_look(now) {
+        while let Some(next) = view.next_timer_after(now) {
             looks.push(next.0 / MS);
             now = next;
         }
-        assert_eq!(now, lease.end());
+        assert_eq!(now, lease.end_without_further_io());
         looks
     }
 
@@ -508,7 +508,7 @@ mod tests {
                 prop_assert_eq!(lease.holds_at(before), program.tell(&mut heard, before.0));
                 now += gap;
                 program.io(now, policy);
-                lease.io(Nanoseconds(now));
+                lease.handle_io(Nanoseconds(now));
                 prop_assert_eq!(lease.holds_at(Nanoseconds(now)), program.tell(&mut heard, now));
             }
         }
@@ -522,7 +522,7 @@ mod tests {
         ) {
             let tick = TickRate::new(hz).unwrap();
             let mut lease = Lease::new(&policy(LeaseRule::Patch, timeout, 1), tick);
-            lease.io(Nanoseconds(now));
+            lease.handle_io(Nanoseconds(now));
             let (timeout, period) = (u64::from(timeout) * MS, tick.period().0);
             // A tick's period is itself rounded to whole nanoseconds.
             let slack = period + timeout / 1_000;
@@ -542,9 +542,9 @@ mod tests {
             let mut now = 0;
             for gap in gaps {
                 now += gap;
-                lease.io(Nanoseconds(now));
-                prop_assert_eq!(lease.end().0, now + 4 * MS);
-                let look = lease.view_at(Nanoseconds(now)).next_look(Nanoseconds(now)).unwrap();
+                lease.handle_io(Nanoseconds(now));
+                prop_assert_eq!(lease.end_without_further_io().0, now + 4 * MS);
+                let look = lease.view_at(Nanoseconds(now)).next_timer_after(Nanoseconds(now)).unwrap();
                 prop_assert!(now < look.0 && look.0 <= now + 4 * MS);
             }
         }

@@ -108,7 +108,7 @@ impl PsdSettings {
     pub fn resolve_for_states(&self, states: &IdleStates) -> Result<PsdPolicy, PsdError> {
         Ok(PsdPolicy {
             timeout_ms: self.timeout_ms,
-            ceiling: self.ceiling.on(states)?,
+            ceiling: self.ceiling.resolve_for_states(states)?,
             grant: self.grant,
             start_after: self.start_after,
             rule: self.rule,

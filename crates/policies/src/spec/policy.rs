@@ -132,8 +132,8 @@ impl PolicySpec {
     fn wrong_kind_error(&self, wanted: Kind) -> SpecError {
         SpecError::WrongKind {
             name: self.to_string(),
-            wanted: add_article(wanted.name()),
-            actual: add_article(self.kind().name()),
+            wanted: add_article(wanted.name_for_users()),
+            actual: add_article(self.kind().name_for_users()),
             known: list_names(Some(wanted)),
         }
     }
@@ -226,10 +226,10 @@ impl PolicySpec {
                 ..versioned
             },
         );
-        for (key, value) in own.given() {
+        for (key, value) in own.given_keys() {
             let is_given = self.given_keys().any(|(given, _)| given == key);
             if !is_given && !left_out.contains(&key) {
-                filled = filled.with(key, value).unwrap_or(filled);
+                filled = filled.with_key(key, value).unwrap_or(filled);
             }
         }
         filled
@@ -274,7 +274,7 @@ impl PartialEq for PolicySpec {
     fn eq(&self, other: &Self) -> bool {
         self.mechanism == other.mechanism
             && self.version == other.version
-            && self.given_keys().eq(other.given())
+            && self.given_keys().eq(other.given_keys())
             && self.own_governor() == other.own_governor()
     }
 }
@@ -327,12 +327,12 @@ impl FromStr for PolicySpec {
         }
         if let Some((form, rest)) = ProgramForm::split_prefix(text) {
             let program = Program::parse(form, rest)?;
-            let mechanism = find_mechanism_or_suggest(form.name())?;
+            let mechanism = find_mechanism_or_suggest(form.policy_name())?;
             return Self::new(mechanism, None, Vec::new(), Some(&program));
         }
-        let parts = SpecParts::split(text)?;
+        let parts = SpecParts::split_text(text)?;
         if parts.name.is_empty() {
-            return Err(SpecError::syntax(text, "the name is missing"));
+            return Err(SpecError::syntax_error(text, "the name is missing"));
         }
         let mechanism = find_mechanism_or_suggest(parts.name)?;
         let version = choose_version(mechanism, parts.version)?;
@@ -361,7 +361,7 @@ impl<'a> SpecParts<'a> {
             Some((head, rest)) => {
                 let keys = rest
                     .strip_suffix(']')
-                    .ok_or_else(|| SpecError::syntax(text, "the `[` is not closed"))?;
+                    .ok_or_else(|| SpecError::syntax_error(text, "the `[` is not closed"))?;
                 (head, Some(keys))
             }
             None => (text, None),
@@ -386,7 +386,7 @@ fn parse_keys(
     text: &str,
 ) -> Result<Vec<GivenKey>, SpecError> {
     let pairs = split_keys(mechanism, keys)
-        .ok_or_else(|| SpecError::syntax(text, "a setting is written key=value"))?;
+        .ok_or_else(|| SpecError::syntax_error(text, "a setting is written key=value"))?;
     let mut given: Vec<GivenKey> = Vec::new();
     for (name, text) in pairs {
         let (key, value) = find_and_check_key(mechanism, name, &text)?;
@@ -411,7 +411,7 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
             keys.push((key.trim(), value.trim().to_owned()));
         } else {
             let (key, value) = keys.last_mut()?;
-            mechanism.key(key).filter(|key| key.accepts_list())?;
+            mechanism.find_key(key).filter(|key| key.accepts_list())?;
             value.push(',');
             value.push_str(part.trim());
         }
@@ -454,7 +454,7 @@ fn find_and_check_key(
     key: &str,
     value: &str,
 ) -> Result<(&'static dyn AnyKey, String), SpecError> {
-    let Some(known) = mechanism.key(key) else {
+    let Some(known) = mechanism.find_key(key) else {
         let known: Vec<_> = mechanism.keys.iter().map(|k| k.key_info().name).collect();
         let suggestion = nearest(key, known.iter().copied())
             .map_or_else(String::new, |name| format!("did you mean `{name}`? "));
@@ -475,7 +475,7 @@ fn find_and_check_key(
             name: mechanism.name,
             key: known.key_info().name,
             value: value.to_owned(),
-            allowed: known.describe(),
+            allowed: known.describe_accepted_values(),
         })
     }
 }
@@ -519,7 +519,7 @@ fn list_names(kind: Option<Kind>) -> String {
     let mechanisms = MECHANISMS
         .iter()
         .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))
-        .map(|mechanism| mechanism.label());
+        .map(|mechanism| mechanism.name_with_placeholder());
     let profiles = profile_tools().filter(|_| kind.is_none());
     mechanisms.chain(profiles).collect::<Vec<_>>().join(", ")
 }

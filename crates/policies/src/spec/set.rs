@@ -50,7 +50,7 @@ impl PolicySet {
     pub fn new(policies: impl IntoIterator<Item = PolicySpec>) -> Result<Self, SpecError> {
         let mut set = Self::default();
         for policy in policies {
-            set.push(policy)?;
+            set.add_policy(policy)?;
         }
         Ok(set)
     }
@@ -84,7 +84,7 @@ impl PolicySet {
             }
             all.profile = all.profile.or(set.profile);
             for policy in set.policies {
-                all.push(policy)?;
+                all.add_policy(policy)?;
             }
         }
         Ok(all)
@@ -96,7 +96,7 @@ impl PolicySet {
                 return Err(SpecError::SameKind {
                     first: other.to_string(),
                     second: policy.to_string(),
-                    kind: policy.kind().name(),
+                    kind: policy.kind().name_for_users(),
                 });
             }
             if let Some(key) = overlapping_key(other, &policy).or_else(|| overlapping_key(&policy, other)) {
@@ -171,7 +171,7 @@ impl PolicySet {
         all.profile = self.profile.or(other.profile);
         for policy in other.policies.iter().filter(|policy| !self.decides_same_as(policy)) {
             let left_out = self.keys_set_elsewhere(policy);
-            all.policies.push(policy.without(&left_out));
+            all.policies.push(policy.without_keys(&left_out));
         }
         all
     }
@@ -352,7 +352,7 @@ impl PolicySet {
     fn find_policy<'a, T>(&'a self, select: impl Fn(&'a Policy) -> Option<T>) -> Option<T> {
         self.policies
             .iter()
-            .find_map(|policy| which(policy.policy()))
+            .find_map(|policy| select(policy.typed_policy()))
     }
 }
 
@@ -361,7 +361,7 @@ impl PolicySet {
 fn overlapping_key(one: &PolicySpec, other: &PolicySpec) -> Option<&'static str> {
     let overlaps = one.mechanism().overlaps.iter();
     let mut same = overlaps.filter(|(_, kind)| *kind == other.kind());
-    let (key, _) = same.find(|(key, _)| one.given().any(|(given, _)| given == *key))?;
+    let (key, _) = same.find(|(key, _)| one.given_keys().any(|(given, _)| given == *key))?;
     Some(key)
 }
 
@@ -441,9 +441,9 @@ fn split_outside_brackets(text: &str, separator: char) -> Result<Vec<&str>, Spec
     let mut inside = false;
     for (at, c) in text.char_indices() {
         match c {
-            '[' if inside => return Err(SpecError::syntax(text, "brackets do not nest")),
+            '[' if inside => return Err(SpecError::syntax_error(text, "brackets do not nest")),
             '[' => inside = true,
-            ']' if !inside => return Err(SpecError::syntax(text, "there is a `]` without a `[`")),
+            ']' if !inside => return Err(SpecError::syntax_error(text, "there is a `]` without a `[`")),
             ']' => inside = false,
             c if c == separator && !inside && !is_in_governor_path(text, start, at) => {
                 names.push(text[start..at].trim());
@@ -453,11 +453,11 @@ fn split_outside_brackets(text: &str, separator: char) -> Result<Vec<&str>, Spec
         }
     }
     if inside {
-        return Err(SpecError::syntax(text, "the `[` is not closed"));
+        return Err(SpecError::syntax_error(text, "the `[` is not closed"));
     }
     names.push(text[start..].trim());
     if names.iter().any(|name| name.is_empty()) {
-        return Err(SpecError::syntax(text, "a name is missing"));
+        return Err(SpecError::syntax_error(text, "a name is missing"));
     }
     Ok(names)
 }

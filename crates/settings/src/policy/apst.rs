@@ -56,7 +56,7 @@ impl SettingsBuilder<'_> {
                 drive.model
             )));
         }
-        if planned.enabled && planned.targets().next().is_none() {
+        if planned.enabled && planned.chosen_states_with_timeouts_ms().next().is_none() {
             self.note(format!(
                 "{name} ({}): no power state fits, so that the table is empty; `wakepath apst plan` says why",
                 drive.model

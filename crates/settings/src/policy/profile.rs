@@ -46,7 +46,7 @@ impl OfferedPolicies {
     fn has(&self, policy: &PolicySpec) -> bool {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
-        match policy.policy() {
+        match policy.typed_policy() {
             Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && self.epp,
             Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !self.epp,
             Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {

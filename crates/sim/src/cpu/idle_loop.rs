@@ -26,19 +26,19 @@ impl<O: Observer> Engine<'_, O> {
         let migratory = (timers.exist()).then(|| timers.expiry_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
         let call = c.idle_call(now, setup.tick_period, migratory.as_ref());
-        let query = call.query();
+        let query = call.governor_query();
         let ceiling = c.idle.lease_ceiling(now);
         if c.idle.governor.wants_utilisation() {
             let capacity = self.setup.topology.cluster(c.cluster).capacity();
             c.tell_utilisation(capacity);
         }
         let table = c.idle.table;
-        let choice = call.choose(&query, &table.declared, &mut c.idle.governor, ceiling);
+        let choice = call.ask_governor(&query, &table.declared, &mut c.idle.governor, ceiling);
         if let Some(observer) = self.context.observer() {
             observer.idle_choice(cpu, &query, choice.decision);
         }
         if setup.menu_round > 0 {
-            let more = setup.menu_round * u64::from(c.idle.governor.rounds() - 1);
+            let more = setup.menu_round * u64::from(c.idle.governor.pattern_passes() - 1);
             c.idle.uncounted = self.domains[c.domain].time_for(now, more);
         }
         if choice.stops_tick {
@@ -213,7 +213,7 @@ impl Cpu<'_> {
 
     /// Tells a governor that asks how busy the CPU is, as a share of this capacity.
     fn tell_utilisation(&mut self, capacity: u32) {
-        let share = self.run_queue.utilisation().get() * 1024 / capacity.max(1);
+        let share = self.run_queue.utilisation().out_of_1024() * 1024 / capacity.max(1);
         self.idle.governor.set_utilisation(share.min(1024) as u16);
     }
 

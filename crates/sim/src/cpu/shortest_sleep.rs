@@ -39,7 +39,7 @@ pub(crate) fn shortest_sleep(
                 true_idle: timer - now,
                 package_saving: 0,
             };
-            let choice = call.choose(&call.query(), &table.declared, governor, None);
+            let choice = call.ask_governor(&call.governor_query(), &table.declared, governor, None);
             let state = &table.states[choice.state];
             let end = if state.polling {
                 timer.min(now + own_poll_limit_or(governor, table.poll_limit).0.max(1))

@@ -142,15 +142,15 @@ impl<'a> Cpu<'a> {
 
     /// Why a user's own governor has failed, if the CPU has one.
     pub(crate) fn governor_failure(&self) -> Option<&str> {
-        self.idle.governor.failure()
+        self.idle.governor.failure_reason()
     }
 
     /// The figures that schedutil looks at.
     #[inline]
     pub(crate) fn signal(&self) -> CpuSignal {
         CpuSignal {
-            utilisation: Capacity(self.run_queue.utilisation().get()),
-            runnable: Capacity(self.run_queue.runnable().get()),
+            utilisation: Capacity(self.run_queue.utilisation().out_of_1024()),
+            runnable: Capacity(self.run_queue.runnable().tasks_times_1024()),
             idle_calls: self.totals.selections,
         }
     }

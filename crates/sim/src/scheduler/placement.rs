@@ -142,7 +142,7 @@ impl Placement<'_> {
                 .topology
                 .cluster(self.cpus[cpu].cluster)
                 .capacity();
-            self.tasks[task].entity.load().get() * 5 <= capacity * 4
+            self.tasks[task].entity.load().out_of_1024() * 5 <= capacity * 4
         }
     }
 

@@ -123,7 +123,7 @@ impl RunQueue {
     /// Accounts the time up to `now`, in which the CPU delivered `running` of 1024.
     #[inline(always)]
     pub(crate) fn account(&mut self, now: u64, running: u32) {
-        self.utilisation.advance(now, running);
+        self.utilisation.account_until(now, running);
     }
 
     /// Accounts an interrupt served since `begun` at this capacity, with nothing done before.
@@ -138,14 +138,14 @@ impl RunQueue {
     /// Whether the signal has come to another period since the last call.
     #[inline(always)]
     pub(crate) fn period_is_new(&mut self) -> bool {
-        let period = self.utilisation.period();
+        let period = self.utilisation.current_period_index();
         std::mem::replace(&mut self.reported_period, period) != period
     }
 
     /// Accounts how many tasks there were to run up to now, at this capacity.
     #[inline(always)]
     pub(crate) fn settle_runnable(&mut self, now: u64, capacity: u32) {
-        self.runnable.advance(now, self.runnable_now, capacity);
+        self.runnable.account_until(now, self.runnable_now, capacity);
     }
 
     /// A task can run from now on, or can no longer.
@@ -160,23 +160,23 @@ impl RunQueue {
 
     /// Adds the utilisation of a migrating task.
     pub(super) fn add_load(&mut self, load: Utilisation) {
-        self.utilisation.add(load);
+        self.utilisation.add_task(load);
     }
 
     /// Removes the utilisation of a migrating task.
     pub(super) fn remove_load(&mut self, load: Utilisation) {
-        self.utilisation.remove(load);
+        self.utilisation.remove_task(load);
     }
 
     /// Adds a migrating task, with its share of the signal.
     pub(crate) fn add_runnable(&mut self, share: Runnable, can_run: bool) {
-        self.runnable.add(share);
+        self.runnable.add_task(share);
         self.runnable_now += u32::from(can_run);
     }
 
     /// Removes a migrating task, with its share of the signal.
     pub(crate) fn remove_runnable(&mut self, share: Runnable, can_run: bool) {
-        self.runnable.remove(share);
+        self.runnable.remove_task(share);
         self.runnable_now -= u32::from(can_run);
     }
 

@@ -181,13 +181,13 @@ impl Entity {
         let elapsed = now - self.load.last_update_ns().min(now);
         if elapsed >= 1024 {
             let mean = std::mem::take(&mut self.ran) / elapsed;
-            self.load.advance(now, mean.min(1024) as u32);
+            self.load.account_until(now, mean.min(1024) as u32);
         }
     }
 
     /// The time up to `now` while runnable or not, on a CPU with this capacity.
     pub(crate) fn settle_runnable(&mut self, now: u64, could: bool, capacity: u32) -> Runnable {
-        self.runnable.advance(now, could.into(), capacity);
+        self.runnable.account_until(now, could.into(), capacity);
         self.runnable
     }
 
@@ -284,7 +284,7 @@ mod tests {
                 now += run;
                 entity.charge(run, capacity);
                 entity.settle(now);
-                prop_assert!(entity.load().get() <= 1024);
+                prop_assert!(entity.load().out_of_1024() <= 1024);
                 now += sleep;
                 entity.settle(now);
             }

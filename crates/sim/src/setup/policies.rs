@@ -92,12 +92,12 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
-        (Some(runs), _) => runs.parse::<PolicySet>()?.or(&"menu + schedutil".parse()?),
-        (None, Some(ran)) => PolicySet::named([ran.idle.as_str(), ran.freq.as_str()])?,
-        (None, None) => PolicySet::named(["menu", "schedutil"])?,
+        (Some(runs), _) => runs.parse::<PolicySet>()?.completed_from(&"menu + schedutil".parse()?),
+        (None, Some(ran)) => PolicySet::from_names([ran.idle.as_str(), ran.freq.as_str()])?,
+        (None, None) => PolicySet::from_names(["menu", "schedutil"])?,
     };
     Ok(match machine.drive.power {
-        Some(_) => kernel.or(&"apst".parse()?),
+        Some(_) => kernel.completed_from(&"apst".parse()?),
         None => kernel,
     })
 }
@@ -111,14 +111,14 @@ pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError
     let own = driver(machine, &kernel);
     Ok(
         set.expand_profile(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
-            has_policy(&own, policy, so_far.or(&kernel).frequency())
+            has_policy(&own, policy, so_far.completed_from(&kernel).frequency())
         })?,
     )
 }
 
 /// Whether a machine with this driver has a policy of a profile, where this frequency policy is in force.
 fn has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy>) -> bool {
-    match policy.policy() {
+    match policy.typed_policy() {
         Policy::Frequency(FreqPolicy::Performance) => true,
         Policy::Frequency(wanted) => Driver::behind(*wanted) == *driver,
         Policy::Epp(_) => match frequency {
@@ -325,7 +325,7 @@ fn switched_off(
     limit: &IdleStatesLimit,
 ) -> Result<Vec<String>, String> {
     let states = (machine.declared_idle_states_of(cluster)).map_err(|e| e.to_string())?;
-    let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
+    let off = limit.states_to_switch_off(&states).map_err(|e| e.to_string())?;
     Ok(off.iter().map(|i| states[*i].name.clone()).collect())
 }
 
@@ -371,7 +371,7 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
 
 fn limit_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
     let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
-    let limit = latency.limit.on(states).map_err(|e| e.to_string())?;
+    let limit = latency.limit.limit_for_states(states).map_err(|e| e.to_string())?;
     Ok(limit.map(Nanoseconds::as_micros))
 }
 
@@ -403,7 +403,7 @@ impl Policies {
             ));
         }
         let psd = (set.psd().into_iter())
-            .flat_map(|psd| states.iter().map(move |states| psd.on(states)))
+            .flat_map(|psd| states.iter().map(move |states| psd.resolve_for_states(states)))
             .collect::<Result<_, _>>()
             .map_err(|why| impossible(set, Kind::Psd, why.to_string()))?;
         let frequency = set.policy_of_kind(Kind::Frequency);

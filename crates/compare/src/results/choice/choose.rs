@@ -78,7 +78,7 @@ fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidat
     let mut worst = (0.0, Compliance::Surely, f64::NEG_INFINITY);
     for (condition, rows) in conditions.iter().zip(&policy.rows[1..]) {
         for row in rows {
-            let compliance = Compliance::judge(condition, row);
+            let compliance = Compliance::judge_row(condition, row);
             let miss = percent_beyond_limit(condition, row);
             candidate.holds = candidate.holds.max(compliance);
             let severity = (miss.max(0.0), compliance, miss);

@@ -3,7 +3,7 @@
 use wakepath_results::{Goal, Metric};
 
 use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
-use crate::figure::{Unit, doubt_about_mean, percent as percent_text};
+use crate::figure::{Unit, doubt_about_mean, format_percent};
 
 /// Most workloads that a sentence lists; for more, the sentence gives the mean and both ends.
 const MAX_WORKLOADS: usize = 4;
@@ -143,7 +143,7 @@ impl Choice {
     /// Says how much more or less another policy has of the goal's metric than the first.
     fn describe_change(&self, first: &Candidate, other: &Candidate) -> String {
         let percent = (other.value / first.value - 1.0) * 100.0;
-        format!("{} {} %", self.metric.title, percent_text(percent, 1))
+        format!("{} {} %", self.metric.title, format_percent(percent, 1))
     }
 
     fn describe_runner_up(&self, first: &Candidate, runner_up: &Candidate) -> String {

@@ -574,7 +574,7 @@ mod tests {
                     scattered,
                     false,
                     mean_square_less_squared_mean,
-                    farthest,
+                    take_farthest_from_mean,
                 )
             );
         }

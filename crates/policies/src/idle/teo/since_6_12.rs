@@ -237,7 +237,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                 {
                     majority = majority.min(self.bins.bin_with_most_intercepts(table.deepest_index()));
                 }
-                let between = table.enabled_states().shallower_than(candidate).from(shallowest);
+                let between = table.enabled_states().shallower_than(candidate).at_or_deeper_than(shallowest);
                 between
                     .at_or_shallower_than(majority)
                     .deepest()

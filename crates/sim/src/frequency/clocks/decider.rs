@@ -142,7 +142,7 @@ impl Decider {
             Self::Fixed => None,
             Self::Schedutil(policy) => {
                 let signals = cpus.iter().map(Cpu::signal);
-                policy.update(Nanoseconds(now), index, report.iowait, signals)
+                policy.choose_frequency_if_due(Nanoseconds(now), index, report.iowait, signals)
             }
             Self::Ondemand(clock) => clock.update(now, cpus),
             Self::Pstate(clock) => clock.update(now, index, report, cpus, khz, current),
@@ -189,7 +189,7 @@ impl OndemandClock {
     /// little later is left out.
     fn update(&mut self, now: u64, cpus: &[Cpu]) -> Option<Kilohertz> {
         let elapsed = now - self.sampled;
-        if elapsed < self.policy.interval().0 {
+        if elapsed < self.policy.sampling_interval().0 {
             return None;
         }
         self.sampled = now;
@@ -202,7 +202,7 @@ impl OndemandClock {
                 idle_us: micros(idle),
             });
         }
-        Some(self.policy.update(&self.samples))
+        Some(self.policy.choose_frequency(&self.samples))
     }
 }
 

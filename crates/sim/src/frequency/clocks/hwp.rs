@@ -112,7 +112,7 @@ impl HwpClock {
         if report.local {
             let iowait = std::mem::take(&mut cpu.iowait_pending);
             let before = boost.minimum_in_force();
-            let minimum = boost.update(Nanoseconds(now), iowait);
+            let minimum = boost.update_minimum(Nanoseconds(now), iowait);
             self.boosts.calls += 1;
             self.boosts.raises += u64::from(minimum > before);
             if minimum != before {

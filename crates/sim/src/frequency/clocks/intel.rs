@@ -72,7 +72,7 @@ impl PstateClock {
             return None;
         }
         let base = u128::from(self.base.0);
-        let next = self.cpus[index].update(Nanoseconds(now), report.iowait, || {
+        let next = self.cpus[index].choose_pstate_if_due(Nanoseconds(now), report.iowait, || {
             let running = cpus[index].running_until(now, current, khz);
             let khz_times = [
                 running.khz_time(),
