@@ -251,7 +251,7 @@ fn run_coverage(arguments: &BatchArguments) -> Result<()> {
 
 fn print_kernel_answers(arguments: &LogArguments) -> Result<()> {
     let governor = log::KernelGovernor::parse(&arguments.governor)?;
-    let source = KernelSource::obtain(governor.version, &source_cache_folder())?;
+    let source = KernelSource::obtain_source(governor.version, &source_cache_folder())?;
     eprintln!("answers of {}", source.describe_package());
     let tick = tick_rate_from_hz(arguments.hz)?;
     let answers =
@@ -282,14 +282,14 @@ fn write_generated_log(arguments: &WriteLogArguments) -> Result<()> {
     for call in &mut case.calls {
         call.toggle = Toggle::default();
     }
-    case.write(&arguments.folder, "")?;
+    case.write_csv_files(&arguments.folder, "")?;
     Ok(())
 }
 
 fn time_own_side(arguments: &BenchOursArguments) -> Result<()> {
     let governor = &arguments.governor;
     let setting = GovernorSetting {
-        subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
+        subject: Subject::governor_by_name(governor).with_context(|| format!("no governor {governor}"))?,
         version: arguments.version.parse()?,
         tick: tick_rate_from_hz(arguments.hz)?,
     };

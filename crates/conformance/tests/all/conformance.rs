@@ -70,7 +70,7 @@ fn comparing_nothing_is_no_pass() -> Result<()> {
 
 #[test]
 fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
-    let source = has_compiler().then(|| KernelSource::obtain("6.12", &source_cache_folder()));
+    let source = has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
     let Some(Ok(source)) = source else {
         eprintln!("skipped: no gcc or no kernel source");
         return Ok(());
@@ -81,11 +81,11 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
         tick: TickRate::HZ_250,
     };
     let altered = Alteration {
-        file: Subject::Menu.file(),
+        file: Subject::Menu.kernel_file(),
         from: "#define DECAY 8",
         to: "#define DECAY 16",
     };
-    let program = KernelProgram::build(setting.subject, &source, 250, Some(&altered))?;
+    let program = KernelProgram::compile_subject(setting.subject, &source, 250, Some(&altered))?;
     let outcome = compare_batch(setting, &program, &mut generate::batch_generator(1, 0), 0, 20_000)?;
     assert!(outcome.differences > 0);
     let case = outcome.first.and_then(|first| first.case);
@@ -95,9 +95,9 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
     assert!(small.calls.len() < case.calls.len());
     let check = GovernorCheck(setting);
     let (mut input, mut ours) = (Vec::new(), Vec::new());
-    check.encode(&small, &mut input);
-    check.ours(&small, &mut ours)?;
-    let kernel = program.run(&input)?;
+    check.append_input(&small, &mut input);
+    check.append_our_answers(&small, &mut ours)?;
+    let kernel = program.run_over_input(&input)?;
     assert_eq!(kernel.len(), ours.len());
     assert_eq!(kernel[..ours.len() - 1], ours[..ours.len() - 1]);
     assert_ne!(kernel.last(), ours.last());
@@ -117,16 +117,16 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
 
 #[test]
 fn a_stale_alteration_is_an_error() {
-    let source = has_compiler().then(|| KernelSource::obtain("6.12", &source_cache_folder()));
+    let source = has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
     let Some(Ok(source)) = source else {
         eprintln!("skipped: no gcc or no kernel source");
         return;
     };
     let stale = Alteration {
-        file: Subject::Ladder.file(),
+        file: Subject::Ladder.kernel_file(),
         from: "#define PROMOTION_COUNT 400",
         to: "#define PROMOTION_COUNT 5",
     };
-    let error = KernelProgram::build(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
+    let error = KernelProgram::compile_subject(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
     assert!(format!("{error:#}").contains("stale mutant"), "{error:#}");
 }

@@ -25,7 +25,7 @@ fn skip(reason: &str) {
 
 #[test]
 fn kernel_code_is_in_kernel_style() {
-    let source = match KernelSource::obtain("6.12", &source_cache_folder()) {
+    let source = match KernelSource::obtain_source("6.12", &source_cache_folder()) {
         Ok(source) => source,
         Err(error) => {
             skip(&format!("{error:#}"));

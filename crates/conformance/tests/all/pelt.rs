@@ -52,11 +52,11 @@ fn ours(stretches: &[Stretch]) -> Vec<Signals> {
     let mut utilisation = Utilisation::default();
     let mut runnable = Runnable::default();
     let answer = |stretch: &Stretch| {
-        utilisation.advance(stretch.until, if stretch.tasks > 0 { 1024 } else { 0 });
-        runnable.advance(stretch.until, stretch.tasks, 1024);
+        utilisation.account_until(stretch.until, if stretch.tasks > 0 { 1024 } else { 0 });
+        runnable.account_until(stretch.until, stretch.tasks, 1024);
         Signals {
-            utilisation: utilisation.get(),
-            runnable: runnable.get(),
+            utilisation: utilisation.out_of_1024(),
+            runnable: runnable.tasks_times_1024(),
         }
     };
     stretches.iter().map(answer).collect()
@@ -68,7 +68,7 @@ fn signals_are_those_of_the_kernel_but_for_its_rounding() {
         skip("no gcc");
         return;
     }
-    let source = match KernelSource::obtain("6.12", &source_cache_folder()) {
+    let source = match KernelSource::obtain_source("6.12", &source_cache_folder()) {
         Ok(source) => source,
         Err(error) => {
             skip(&format!("{error:#}"));
@@ -112,7 +112,7 @@ fn another_half_life_is_seen() {
         skip("no gcc");
         return;
     }
-    let Ok(source) = KernelSource::obtain("6.12", &source_cache_folder()) else {
+    let Ok(source) = KernelSource::obtain_source("6.12", &source_cache_folder()) else {
         skip("no source");
         return;
     };

@@ -74,7 +74,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
     let table = machine.declared_idle_states()?;
     let states: Vec<StateRecord> = table.iter().map(StateRecord::from).collect();
     for version in VERSIONS {
-        let Ok(source) = KernelSource::obtain(version, &source_cache_folder()) else {
+        let Ok(source) = KernelSource::obtain_source(version, &source_cache_folder()) else {
             eprintln!("skipped: no source of Linux {version}");
             continue;
         };
@@ -87,10 +87,10 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
                 version: source.kernel_version()?,
                 tick: machine.tick_rate(),
             };
-            let program = KernelProgram::build(subject, &source, setting.tick.hz(), None)?;
+            let program = KernelProgram::compile_subject(subject, &source, setting.tick.hz(), None)?;
             let name = format!("{}@{}", subject.name(), source.release);
             let mut log = CallLog::default();
-            let policies = PolicySet::named([&*name, "performance"])?;
+            let policies = PolicySet::from_names([&*name, "performance"])?;
             simulate_observed(&machine, &workload, &policies, 1, &mut log)?;
             for (cpu, (calls, simulated)) in log.calls.into_iter().enumerate() {
                 let request = [20_000, 0, 2_000].get(cpu).copied().unwrap_or(20_000);
@@ -105,15 +105,15 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
                 };
                 let check = GovernorCheck(setting);
                 let (mut input, mut ours) = (Vec::new(), Vec::new());
-                check.encode(&case, &mut input);
-                check.ours(&case, &mut ours)?;
+                check.append_input(&case, &mut input);
+                check.append_our_answers(&case, &mut ours)?;
                 assert!(
                     simulated.len() > 10,
                     "{name} CPU {cpu}: {}",
                     simulated.len()
                 );
                 assert_eq!(ours, simulated, "{name} CPU {cpu}");
-                assert_eq!(program.run(&input)?, simulated, "{name} CPU {cpu}");
+                assert_eq!(program.run_over_input(&input)?, simulated, "{name} CPU {cpu}");
             }
         }
     }

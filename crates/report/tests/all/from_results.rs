@@ -302,7 +302,7 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
     });
     let view = view_of(&folder);
     let reader = ResultReader::open(folder.path().join("r")).unwrap();
-    let source = Source::read("r", &reader).unwrap();
+    let source = Source::read_result("r", &reader).unwrap();
     let compared = compare_results(&[source], &CompareOptions::default()).unwrap();
     for row in &view.rows {
         let (metric, workload) = (
@@ -323,7 +323,7 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
         metrics: vec!["iops".into()],
         ..CompareOptions::default()
     };
-    let source = Source::read("r", &reader).unwrap();
+    let source = Source::read_result("r", &reader).unwrap();
     let alone = compare_results(&[source], &alone).unwrap();
     let p = |of: &Comparison| {
         let row = of

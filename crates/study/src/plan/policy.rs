@@ -59,7 +59,7 @@ impl PlannedPolicy {
             .map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
         Ok(Self {
             // Results have to tell two versions of a file apart.
-            name: match set.program() {
+            name: match set.own_governor() {
                 Some(_) if named.is_set => set.to_string(),
                 _ => named.name,
             },

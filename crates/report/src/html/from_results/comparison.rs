@@ -102,7 +102,7 @@ impl Compared {
 
     /// Adds the comparison's metrics to the page, and turns values into the page's units.
     fn add_metrics(&mut self, view: &mut View, comparison: &results::Comparison) {
-        let units = comparison.metrics.iter().map(|m| comparison.unit(m));
+        let units = comparison.metrics.iter().map(|m| comparison.unit_for_metric(m));
         self.units = units.collect();
         view.assumes_power = comparison.assumes_power;
         let metrics = comparison.metrics.iter().zip(&self.units);
@@ -157,9 +157,9 @@ impl Compared {
         let Some(comparison) = &self.comparison else {
             return Vec::new();
         };
-        let mut answers = results::answer(&self.sources, index, question, comparison);
+        let mut answers = results::answer_question(&self.sources, index, question, comparison);
         for answer in &mut answers {
-            answer.rename(|policy| {
+            answer.rename_policies(|policy| {
                 let shown = self.policies.get(policy).map(|i| &view.policies[*i].name);
                 shown.map_or_else(|| policy.to_owned(), Clone::clone)
             });
@@ -223,9 +223,9 @@ fn page_row(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &U
         policy,
         mean: row.mean * unit.factor,
         decimals: match doubt_about_mean(row.interval, row.deviation) {
-            None if *unit == unit.clone().assumed() => Some(unit.decimals(row.mean, None)),
+            None if *unit == unit.clone().for_assumed_power() => Some(unit.decimals_of_figure(row.mean, None)),
             None => None,
-            doubt => Some(unit.decimals(row.mean, doubt)),
+            doubt => Some(unit.decimals_of_figure(row.mean, doubt)),
         },
         deviation_percent: row
             .deviation

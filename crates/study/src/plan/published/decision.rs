@@ -39,7 +39,7 @@ impl Study<'_> {
             let plan = apst::plan_apst_table(declared.npss, true, &declared.states, &settings)
                 .map_err(|e| self.source.error(&entry.name, e.to_string()))?;
             let targets: Vec<String> = plan
-                .targets()
+                .chosen_states_with_timeouts_ms()
                 .map(|(state, ms)| format!("PS{state} {ms} ms"))
                 .collect();
             let mut table = PublishedCell::new(Vec::new(), names);

@@ -71,11 +71,11 @@ impl<'a> Replaying<'a> {
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
                 let states =
-                    States::of_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
+                    States::from_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::of_recording(metadata)
+                let states = States::from_recording(metadata)
                     .map_err(|e| recording.error(&with_causes(&e)))?;
                 let names = states.iter().map(|group| group_name(&group.cpus)).collect();
                 (states, names)
@@ -87,14 +87,14 @@ impl<'a> Replaying<'a> {
         let recorded_governor = match &recording.ran {
             Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
-                policy: spec.idle().map_err(|e| recording.error(&with_causes(&e)))?,
+                policy: spec.as_idle_policy().map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => recorded_governor(metadata),
         };
         let setup = Setup {
             states,
-            package: machine.and_then(PackageFigures::of_machine),
+            package: machine.and_then(PackageFigures::from_machine),
             tick: tick.unwrap_or_default(),
             policies: Vec::new(),
             psd: None,
@@ -133,7 +133,7 @@ impl<'a> Replaying<'a> {
     /// The idle states of a CPU, and the tick rate.
     pub fn states_of(&self, cpu: u32) -> (&States, TickRate) {
         (
-            &self.setup.states[self.setup.group_of(cpu)],
+            &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
         )
     }
@@ -196,7 +196,7 @@ impl<'a> Replaying<'a> {
         let groups: Vec<usize> = report
             .cpus
             .iter()
-            .map(|cpu| self.setup.group_of(*cpu))
+            .map(|cpu| self.setup.group_index_of_cpu(*cpu))
             .collect();
         let kinds = self.kinds.iter().enumerate().map(|(group, name)| CpuKind {
             name: name.clone(),
@@ -290,7 +290,7 @@ fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Str
 fn lease_rule(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
     let mut on = states
         .iter()
-        .map(|states| settings.on(&states.declared).map_err(|e| with_causes(&e)));
+        .map(|states| settings.resolve_for_states(&states.declared).map_err(|e| with_causes(&e)));
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -310,7 +310,7 @@ fn latency_limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimi
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
+        let limit = request.limit.limit_for_states(known).map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
     Ok(LatencyLimits {
@@ -340,7 +340,7 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
     };
     Some(RecordedGovernor {
         name: spec.to_string(),
-        policy: spec.idle().ok()?,
+        policy: spec.as_idle_policy().ok()?,
         parameters_known,
     })
 }
