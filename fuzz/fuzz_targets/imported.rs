@@ -25,7 +25,7 @@ fuzz_target!(|text: &str| {
         }
         let document = imported.make_document("fuzz");
         let results = ResultReader::of_runs("fuzz", document, imported.runs);
-        let source = Source::read("fuzz", &results).expect("it is in memory");
+        let source = Source::read_result("fuzz", &results).expect("it is in memory");
         let options = CompareOptions {
             metrics: vec!["all".to_owned()],
             ..CompareOptions::default()

@@ -30,7 +30,7 @@ mod _engine {
     #[pymodule_export]
     use super::recording::Recording;
     #[pymodule_export]
-    use super::results::{Results, compare_results, report};
+    use super::results::{Results, compare, report};
     #[pymodule_export]
     use super::study::{Parts, Plan, builtin_studies};
     #[pymodule_export]

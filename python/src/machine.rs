@@ -282,7 +282,7 @@ impl PolicySet {
 impl PolicySet {
     fn joined(first: &spec::PolicySet, second: &spec::PolicySet) -> PyResult<Self> {
         let both = [first.clone(), second.clone()];
-        let set = spec::PolicySet::join(both).map_err(errors::python_error)?;
+        let set = spec::PolicySet::join_sets(both).map_err(errors::python_error)?;
         Ok(Self { set })
     }
 }

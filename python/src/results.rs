@@ -243,7 +243,7 @@ pub(crate) fn compare(
     py.detach(|| {
         let read = opened
             .iter()
-            .map(|(name, reader)| Source::read(name, reader));
+            .map(|(name, reader)| Source::read_result(name, reader));
         let mut sources: Vec<Source> = read
             .collect::<Result<_, _>>()
             .map_err(errors::python_error)?;

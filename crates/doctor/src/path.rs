@@ -37,7 +37,7 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     ));
     // What polling through a read would be worth, as far as the kernel could be asked for it.
     let poll = format!("poll[request_us={}]", gap_us.ceil());
-    let policies = case.model.now.with(poll.parse().ok()?).ok()?;
+    let policies = case.model.now.with_policy(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
     let simulated = case
         .model
