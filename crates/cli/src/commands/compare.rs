@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let opened = import::open_all(&args.results)?;
     let mut sources: Vec<Source> = opened
         .iter()
-        .map(|o| Source::read(&o.name, &o.results))
+        .map(|o| Source::read_result(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
     let results: Vec<&ResultReader> = opened.iter().map(|o| &o.results).collect();
     add_idle_rates(&mut sources, &results)?;

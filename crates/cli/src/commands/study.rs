@@ -302,7 +302,7 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     for surprise in surprises {
         warning!("{surprise}");
     }
-    let source = Source::read("", &ResultReader::open(&dir)?)?;
+    let source = Source::read_result("", &ResultReader::open(&dir)?)?;
     for warning in describe_shortfalls(&[("", &source)]) {
         warning!("{warning}");
     }

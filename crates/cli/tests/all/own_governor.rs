@@ -22,7 +22,7 @@ use wakepath_conformance::{program::has_compiler, source};
 /// where there is no compiler or no kernel source; the page's release comes with it.
 fn folder(test: &str) -> Option<(TempDir, String)> {
     let source = has_compiler()
-        .then(|| source::KernelSource::obtain("7.3", &source::source_cache_folder()).ok())
+        .then(|| source::KernelSource::obtain_source("7.3", &source::source_cache_folder()).ok())
         .flatten();
     let Some(source) = source else {
         skip(test, "no gcc or no kernel source");
@@ -30,10 +30,10 @@ fn folder(test: &str) -> Option<(TempDir, String)> {
     };
     let folder = tempfile::tempdir().unwrap();
     let governors = "drivers/cpuidle/governors";
-    let teo = source.text(&format!("{governors}/teo.c")).unwrap();
+    let teo = source.read_file(&format!("{governors}/teo.c")).unwrap();
     let rule = "if (2 * idx_intercept_sum > cpu_data->total - idx_hit_sum) {";
     assert_eq!(teo.matches(rule).count(), 1);
-    let gov = source.text(&format!("{governors}/gov.h")).unwrap();
+    let gov = source.read_file(&format!("{governors}/gov.h")).unwrap();
     let epyc = "crates/trace/tests/data/epyc7502-idle-wake-2500MHz.perf-script.txt";
     let job = fs::read_to_string(repository().join("docs/examples/nvme-pair.fio")).unwrap();
     let (study, worse) = (block("toml").concat(), teo.replace(rule, "if (0) {"));

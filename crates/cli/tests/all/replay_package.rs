@@ -91,7 +91,7 @@ fn only(machine: &Machine, state: &str) -> Machine {
 fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
     let job = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=2\nrate_iops=500\n";
     let workload = fio::parse(job, "test.fio").unwrap().into();
-    let policies = PolicySet::named(["deepest", "powersave"]).unwrap();
+    let policies = PolicySet::from_names(["deepest", "powersave"]).unwrap();
     let writer = Writer::create(recording, Overwrite::Yes, Metadata::default()).unwrap();
     let mut recorder = Recorder {
         writer,
@@ -107,11 +107,11 @@ fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
 fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
     let policies = vec![(
         idle.to_owned(),
-        idle.parse::<PolicySpec>().unwrap().idle().unwrap(),
+        idle.parse::<PolicySpec>().unwrap().as_idle_policy().unwrap(),
     )];
     let setup = Setup {
-        states: States::of_machine(machine).unwrap(),
-        package: PackageFigures::of_machine(machine),
+        states: States::from_machine(machine).unwrap(),
+        package: PackageFigures::from_machine(machine),
         tick: machine.tick_rate(),
         policies,
         psd: None,

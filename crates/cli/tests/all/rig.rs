@@ -371,7 +371,7 @@ fn check_call_log(test: &str, guest: &Guest, governors: [&str; 2]) {
         assert!(ours.lines().count() > 100, "{}", ours.lines().count());
         let named = log::KernelGovernor::parse(governor).unwrap();
         let source = has_compiler()
-            .then(|| source::KernelSource::obtain(named.version, &source::source_cache_folder()));
+            .then(|| source::KernelSource::obtain_source(named.version, &source::source_cache_folder()));
         let Some(Ok(source)) = source else {
             skip(test, "no gcc or no kernel source");
             return;

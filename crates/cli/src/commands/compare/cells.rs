@@ -40,7 +40,7 @@ pub(super) fn describe_procedure(comparison: &Comparison) -> String {
 
 /// A row's mean with meaningful digits.
 pub(super) fn mean_text(row: &Row, unit: &Unit) -> String {
-    unit.figure(row.mean, doubt_about_mean(row.interval, row.deviation))
+    unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation))
 }
 
 /// A row's mean, and the standard deviation if there are several runs.

@@ -51,12 +51,12 @@ pub(super) fn write_prediction(
     let mut errors = Vec::new();
     for metric in &comparison.metrics {
         let cells = prediction_cells(comparison, sources, [simulated, measured], metric);
-        let unit = comparison.unit(metric);
+        let unit = comparison.unit_for_metric(metric);
         let mut of_metric = Vec::new();
         for cell in &cells {
             let error = cell.error();
             of_metric.extend(error.map(f64::abs));
-            let mut row = vec![unit.title(&metric.title)];
+            let mut row = vec![unit.title_with_unit(&metric.title)];
             row.extend(load_cells(comparison, cell.load));
             row.extend([
                 cell.policy.to_owned(),

@@ -184,7 +184,7 @@ pub(super) fn metric_title(comparison: &Comparison, metric: &Metric) -> String {
     };
     format!(
         "{}: {mean} with standard deviation, and {change}, * significant); {better}",
-        comparison.unit(metric).title(&metric.title)
+        comparison.unit_for_metric(metric).title_with_unit(&metric.title)
     )
 }
 
@@ -194,7 +194,7 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
     let mut table = vec![header.collect::<Vec<String>>()];
     let policies = shown_rows(comparison);
     table[0].extend(policies.iter().map(|policy| (*policy).clone()));
-    let unit = comparison.unit(metric);
+    let unit = comparison.unit_for_metric(metric);
     let of_metric: Vec<&Row> = comparison
         .rows
         .iter()

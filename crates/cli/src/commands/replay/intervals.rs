@@ -58,7 +58,7 @@ impl Intervals {
         by_state: bool,
     ) -> anyhow::Result<Self> {
         let reader = parts::of_backend(plan, backend, &RunControl::for_nobody())?;
-        let comparison = compare_results(&[Source::read("", &reader)?], &CompareOptions::default())?;
+        let comparison = compare_results(&[Source::read_result("", &reader)?], &CompareOptions::default())?;
         let mut rows: Vec<Figure> = comparison
             .rows
             .iter()
@@ -114,11 +114,11 @@ impl Intervals {
                 gain
             });
             let cells = [
-                unit.title(&row.title),
+                unit.title_with_unit(&row.title),
                 row.governor.clone(),
-                unit.figure(row.mean, doubt_about_mean(row.interval, row.deviation)),
+                unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation)),
                 row.interval
-                    .map_or_else(none, |interval| unit.interval(row.mean, interval)),
+                    .map_or_else(none, |interval| unit.format_interval(row.mean, interval)),
                 gain.unwrap_or_else(none),
                 row.verdict.clone(),
             ];

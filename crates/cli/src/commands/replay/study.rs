@@ -28,7 +28,7 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
     }
     if let Some(ran) = &args.ran {
         let spec: PolicySpec = ran.parse().context("--ran")?;
-        spec.idle().context("--ran")?;
+        spec.as_idle_policy().context("--ran")?;
     }
     let sets = sets(args, metadata)?;
     for set in &sets {
@@ -105,7 +105,7 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
             Some(governor) => governor.clone(),
             None => ran.parse()?,
         };
-        if governor.program().is_some() {
+        if governor.own_governor().is_some() {
             // Custom governors have no kernel versions.
             own.extend(policy_set::load(std::slice::from_ref(set), args.programs)?);
             continue;
