@@ -95,7 +95,7 @@ fn complete_set(place: Place) -> impl Iterator<Item = PossibleValue> {
     mechanisms(place)
         .map(|m| {
             // A file name follows.
-            let name = ProgramForm::named(m.name).map_or(m.name, ProgramForm::prefix);
+            let name = ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
@@ -144,7 +144,7 @@ pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec
 /// Shows compiler warnings to governors' authors, once per governor.
 pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     let mut told = Vec::new();
-    for program in sets.into_iter().filter_map(PolicySet::program) {
+    for program in sets.into_iter().filter_map(PolicySet::own_governor) {
         if let Some(warnings) = program.warnings()
             && !told.contains(&program)
         {
@@ -180,7 +180,7 @@ pub(crate) fn sets_beside_study(
         return Ok(sets.to_vec());
     }
     sets.iter()
-        .map(|set| set.clone().map_program(with_absolute_path))
+        .map(|set| set.clone().map_own_governor(with_absolute_path))
         .collect()
 }
 
@@ -189,7 +189,7 @@ fn with_absolute_path(program: &Program) -> anyhow::Result<Program> {
     let text = path
         .to_str()
         .context("the path of this folder is not UTF-8")?;
-    Ok(program.at(text))
+    Ok(program.with_path(text))
 }
 
 /// Joins all arguments into one set.
@@ -198,5 +198,5 @@ fn with_absolute_path(program: &Program) -> anyhow::Result<Program> {
 /// An argument is no policy set, or two contradict each other.
 pub(crate) fn join(texts: &[String]) -> Result<PolicySet, SpecError> {
     let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
-    PolicySet::join(sets?)
+    PolicySet::join_sets(sets?)
 }

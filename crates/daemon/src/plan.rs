@@ -235,7 +235,7 @@ impl DaemonPlan {
 /// Starts the programs that tell bursts. Boost without leases goes by the bursts that leases would go by.
 fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
     let leases = config.policy.leases().cloned();
-    let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.settings());
+    let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.default_settings());
     Watch::start(WatchOptions {
         timeout: Duration::from_millis(psd.timeout_ms.into()),
         grant: psd.grant,

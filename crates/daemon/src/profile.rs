@@ -3,7 +3,7 @@
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
 use wakepath_policies::apst::gaps::Gaps;
-use wakepath_policies::apst::{ApstTable, plan};
+use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
 use wakepath_system::apst::kernel_apst;
@@ -230,7 +230,7 @@ impl DriveProfile {
     ) -> String {
         let settings = kernel_apst(system.root(), &self.name, &self.drive);
         let supported = self.drive.apsta.unwrap_or(true);
-        let planned = plan(self.drive.npss, supported, &self.drive.states, &settings);
+        let planned = plan_apst_table(self.drive.npss, supported, &self.drive.states, &settings);
         let by_kernel = planned.is_ok_and(|plan| {
             let feature = ApstFeature {
                 enabled: plan.enabled,
@@ -293,7 +293,7 @@ impl DriveProfile {
 
     /// Fits idle times to the observed gaps, if enough gaps are known.
     fn fit_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
-        if gaps.count() < ENOUGH_GAPS {
+        if gaps.total_count() < ENOUGH_GAPS {
             return;
         }
         let entries: Vec<_> = table
@@ -303,9 +303,9 @@ impl DriveProfile {
         for entry in entries {
             let target = self.drive.states.get(usize::from(entry.target));
             let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
-            if let Some(found) = gaps.best_timeout(latency) {
+            if let Some(found) = gaps.choose_best_timeout(latency) {
                 table.0[usize::from(entry.state)] =
-                    u64::from(entry.target) << 3 | found.timeout_ms() << 8;
+                    u64::from(entry.target) << 3 | found.rounded_up_ms() << 8;
             }
         }
     }

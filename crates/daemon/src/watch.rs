@@ -323,10 +323,10 @@ fn attach_pair(
     (complete, issue): (&str, &str),
 ) -> Result<Vec<BtfTracePointLink>, ProgramError> {
     let mut links = Vec::new();
-    if grant.on_completion() {
+    if grant.grants_on_completion() {
         links.push(attach(ebpf, btf, complete, COMPLETE)?);
     }
-    if grant.on_issue() {
+    if grant.grants_on_issue() {
         links.push(attach(ebpf, btf, issue, ISSUE)?);
     }
     Ok(links)

@@ -3,7 +3,7 @@
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
-use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
+use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan_apst_table};
 use wakepath_system::apst::{kernel_apst, quirk_place, quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
@@ -107,7 +107,7 @@ fn command_line(pci: PciId, mark: &str, kind: QuirkKind) -> String {
 
 fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
     let settings = kernel_apst(case.system.root(), name, drive);
-    let planned = plan(
+    let planned = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),
         &drive.states,
@@ -173,14 +173,14 @@ fn empty_table(
         quirks: settings.quirks,
         ..ApstSettings::default()
     };
-    let possible = plan(
+    let possible = plan_apst_table(
         drive.npss,
         drive.apsta.unwrap_or(true),
         &drive.states,
         &wanted,
     )
     .ok()?;
-    if possible.targets().next().is_some() {
+    if possible.chosen_states_with_timeouts_ms().next().is_some() {
         return Some(costs(case, drive, finding, settings.quirks.no_deepest));
     }
     finding.fix = Some(format!(
@@ -307,7 +307,7 @@ fn slow_to_wake(
 
 /// Why the kernel's table is empty.
 fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
-    if planned.targets().next().is_some() {
+    if planned.chosen_states_with_timeouts_ms().next().is_some() {
         return "the kernel's parameters would give a table with states in it. Something has switched it off since: \
                 nvme-cli, a firmware update, or the start-up of the drive"
             .to_owned();
@@ -339,7 +339,7 @@ fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding, no_deepest: bool)
         return finding;
     };
     let never: Option<PolicySet> = "apst[max_latency_us=0]".parse().ok();
-    let Some(never) = never.map(|never| never.or(&case.model.now)) else {
+    let Some(never) = never.map(|never| never.completed_from(&case.model.now)) else {
         return finding;
     };
     let (_, asleep) = case.model.applied(&set);

@@ -203,7 +203,7 @@ fn settings_of_the_biggest(
             let named = ["performance", "powersave", "ondemand", "schedutil"];
             let first = first_policy(case, &kinds[0]).filter(|_| named.contains(&&**value))?;
             let model = case.model.with_clocks_of(case.system, first).ok()?;
-            let frequency = model.now.get(PolicyKind::Frequency)?.clone();
+            let frequency = model.now.policy_of_kind(PolicyKind::Frequency)?.clone();
             return PolicySet::new([frequency]).ok();
         }
         set = format!("epp[value={value}]").parse().ok();

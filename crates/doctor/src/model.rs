@@ -73,7 +73,7 @@ impl Model {
         let (machine, notes) = describe(system, "this machine")?;
         // The machine's notes already mention substitutes.
         let now = policies(system, &machine)
-            .or_else(|_| PolicySet::named(["menu", "schedutil"]))
+            .or_else(|_| PolicySet::from_names(["menu", "schedutil"]))
             .map_err(|e| MachineError::Invalid {
                 origin: machine.name.clone(),
                 key: "policy".to_owned(),
@@ -120,18 +120,18 @@ impl Model {
             adjusted.unwrap_or_else(|| policy.clone())
         });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
-        (machine, set.or(&self.now))
+        (machine, set.completed_from(&self.now))
     }
 
     /// The governor or driver in use with the keys of a policy, if the policy names the same.
     fn adjust(&self, policy: &PolicySpec) -> Option<PolicySpec> {
-        let now = self.now.get(policy.kind())?;
+        let now = self.now.policy_of_kind(policy.kind())?;
         let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
         if !by_key || now.mechanism() != policy.mechanism() {
             return None;
         }
-        let mut given = policy.given();
-        given.try_fold(now.clone(), |now, (key, value)| now.with(key, value).ok())
+        let mut given = policy.given_keys();
+        given.try_fold(now.clone(), |now, (key, value)| now.with_key(key, value).ok())
     }
 
     /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,
@@ -168,7 +168,7 @@ impl Model {
 
     /// Name for the present policy of a kind.
     pub(crate) fn name_of(&self, kind: Kind) -> String {
-        let policy = self.now.get(kind);
+        let policy = self.now.policy_of_kind(kind);
         policy.map(ToString::to_string).unwrap_or_default()
     }
 
@@ -195,9 +195,9 @@ impl Model {
     /// The cpufreq policy has a preference unknown to the simulator.
     pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
         let frequency = running::running_frequency(system, &self.machine, policy, &mut Vec::new())?
-            .on_kernel(system.kernel_version());
+            .with_kernel_if_bare(system.kernel_version());
         Ok(Self {
-            now: PolicySet::new([frequency])?.or(&self.now),
+            now: PolicySet::new([frequency])?.completed_from(&self.now),
             ..self.clone()
         })
     }
@@ -297,8 +297,8 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
 fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
     // Without cpufreq the clocks stay where they are.
-    let set = running.set.or(&"performance".parse()?);
-    Ok(set.on_kernel(system.kernel_version()))
+    let set = running.set.completed_from(&"performance".parse()?);
+    Ok(set.with_kernel_for_bare_names(system.kernel_version()))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     let states = case.model.machine.declared_idle_states().ok()?;
     // Without a polling state nothing polls.
     states.first().filter(|s| s.polling)?;
-    let limit = poll::limit(&states, case.model.machine.tick_rate(), None);
+    let limit = poll::polling_limit(&states, case.model.machine.tick_rate(), None);
     let (disk, gap_us) = counters::mean_read(case.system)?;
     let limit_us = limit.0 as f64 / 1e3;
     if gap_us <= limit_us {
@@ -37,7 +37,7 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     ));
     // What polling through a read would be worth, as far as the kernel could be asked for it.
     let poll = format!("poll[request_us={}]", gap_us.ceil());
-    let policies = case.model.now.with(poll.parse().ok()?).ok()?;
+    let policies = case.model.now.with_policy(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
     let simulated = case
         .model

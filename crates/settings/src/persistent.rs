@@ -319,7 +319,7 @@ fn set_text(set: &PolicySet) -> String {
 fn text_without_version(policy: &PolicySpec) -> String {
     let name = policy.mechanism().name;
     let keys: Vec<String> = policy
-        .given()
+        .given_keys()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     if keys.is_empty() {

@@ -228,11 +228,11 @@ struct TickArgs {
 
 fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
-    spec.idle()?;
+    spec.as_idle_policy()?;
     let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
     policy_set::tell_warnings([&set]);
-    let spec = set.get(Kind::Idle).context("no idle governor")?;
-    let policy = spec.idle()?;
+    let spec = set.policy_of_kind(Kind::Idle).context("no idle governor")?;
+    let policy = spec.as_idle_policy()?;
     let states = read_states(&args.states)?;
     let (input, name) = open_log(args.calls.as_deref())?;
     // The whole log is read before the first decision: a bad line must leave nothing printed.
@@ -244,7 +244,7 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
         for _ in 0..runs {
             let mut used = 0_usize;
             let mut governor = Governor::new(&policy, &states, args.tick.rate);
-            governor.run_log(log.clone(), |decision| {
+            governor.replay_log(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
             check_governor(&governor)?;
@@ -262,7 +262,7 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
 
     let mut written = Ok(());
     let mut governor = Governor::new(&policy, &states, args.tick.rate);
-    governor.run_log(log.clone(), |decision| {
+    governor.replay_log(log.clone(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
@@ -273,7 +273,7 @@ fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// Whether a governor of one's own has answered to the end.
 fn check_governor(governor: &Governor) -> anyhow::Result<()> {
-    match governor.failure() {
+    match governor.failure_reason() {
         Some(why) => bail!("the governor {why}"),
         None => Ok(()),
     }
@@ -281,7 +281,7 @@ fn check_governor(governor: &Governor) -> anyhow::Result<()> {
 
 fn poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
     let states = read_states(&args.states)?;
-    let limit = poll::limit(&states, args.tick.rate, args.request_us);
+    let limit = poll::polling_limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
 }
@@ -298,8 +298,8 @@ fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Resul
     let (input, name) = open_log(args.events.as_deref())?;
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
-        boost.request(event.time, event.iowait);
-        writeln!(out, "{}", boost.apply(event.time, event.max_capacity).0)?;
+        boost.note_report(event.time, event.iowait);
+        writeln!(out, "{}", boost.decay_and_scale_boost(event.time, event.max_capacity).0)?;
     }
     Ok(())
 }
@@ -319,13 +319,13 @@ fn hwp_boost(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
     let (input, name) = open_log(args.events.as_deref())?;
     let mut boost = HwpBoost::new(levels, args.tick.rate);
     for event in events::read_hwp_updates(input, &name)? {
-        writeln!(out, "{}", boost.update(event.time, event.iowait))?;
+        writeln!(out, "{}", boost.update_minimum(event.time, event.iowait))?;
     }
     Ok(())
 }
 
 fn psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
-    name.parse::<PolicySpec>()?.psd()
+    name.parse::<PolicySpec>()?.as_psd_settings()
 }
 
 fn lease_bursts(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
@@ -339,9 +339,9 @@ fn lease_bursts(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mut lease = Lease::new(&policy, args.tick.rate);
     for event in events::read_lease_events(input, &name)? {
         if event.completion {
-            lease.io(event.time);
+            lease.handle_io(event.time);
         } else {
-            writeln!(out, "{}", u8::from(lease.holds(event.time)))?;
+            writeln!(out, "{}", u8::from(lease.holds_at(event.time)))?;
         }
     }
     Ok(())

@@ -37,7 +37,7 @@ impl SettingsBuilder<'_> {
                 "{spec}: the running kernel ({running}) has its own version of {name}; that is the one that runs"
             ));
         }
-        for (key, value) in spec.given() {
+        for (key, value) in spec.given_keys() {
             if let Some(info) = SettingInfo::of_haltpoll(key) {
                 self.want(info.name, At::System, module_parameter(value));
             }

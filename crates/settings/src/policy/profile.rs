@@ -14,7 +14,7 @@ use crate::SettingsError;
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
     // What no policy sets stays on a machine by itself.
-    set.expand(&PolicySet::default(), |policy, _| offers.has(policy))
+    set.expand_profile(&PolicySet::default(), |policy, _| offers.has(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
             why: why.to_string(),
@@ -46,7 +46,7 @@ impl OfferedPolicies {
     fn has(&self, policy: &PolicySpec) -> bool {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
-        match policy.policy() {
+        match policy.typed_policy() {
             Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && self.epp,
             Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !self.epp,
             Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {

@@ -103,7 +103,7 @@ impl NamedSet<'_> {
     pub fn beside(set: &PolicySet) -> Self {
         Self {
             is_set: true,
-            ..Self::outside(name_of(&[&set.as_written()]), set.clone())
+            ..Self::outside(name_of(&[&set.text_as_written()]), set.clone())
         }
     }
 }
@@ -217,7 +217,7 @@ fn parse_grid<'a>(
     let cells = cells.into_iter().map(|(names, sets, at)| {
         Ok(NamedSet {
             name: name_of(&names),
-            set: PolicySet::join(sets).map_err(|e| source.error(&at, e.to_string()))?,
+            set: PolicySet::join_sets(sets).map_err(|e| source.error(&at, e.to_string()))?,
             at: Some(at),
             is_set: true,
             settings: None,

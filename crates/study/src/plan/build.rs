@@ -58,13 +58,13 @@ fn read_study(path: &Path) -> io::Result<String> {
 
 /// Whether a set runs `program`.
 fn runs_program(set: &PolicySet, program: &Program) -> bool {
-    let named = set.program();
+    let named = set.own_governor();
     named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
 }
 
 /// Programs in policies beyond the user's own sets.
 fn foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
-    let programs = policies.iter().filter_map(|policy| policy.set.program());
+    let programs = policies.iter().filter_map(|policy| policy.set.own_governor());
     programs
         .filter(|program| !own.iter().any(|set| runs_program(set, program)))
         .map(ToString::to_string)

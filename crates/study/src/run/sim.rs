@@ -273,10 +273,10 @@ impl<'a> Sim<'a> {
     /// A cell's policies, with the kernel's default for a custom governor: trials run no program named in a study.
     fn without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
-        if set.program().is_none() {
+        if set.own_governor().is_none() {
             return Ok(Cow::Borrowed(set));
         }
-        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with(menu));
+        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with_policy(menu));
         replaced
             .map(Cow::Owned)
             .map_err(|e| StudyError::Settings(e.to_string()))
@@ -431,7 +431,7 @@ impl Backend for Sim<'_> {
 
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
-        let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
+        let has_program = self.plan.policies.iter().any(|p| p.set.own_governor().is_some());
         let exchange = if has_program {
             wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {
@@ -455,7 +455,7 @@ impl Backend for Sim<'_> {
             let capacity = self.machine(cell)?.drive.capacity();
             let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
             let factor = trial.remains(lasts, amount);
-            let program = self.plan.policies[cell.policy].set.program();
+            let program = self.plan.policies[cell.policy].set.own_governor();
             let exchanges = program.map_or(0.0, |_| exchange * asked_decisions(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
             let runs = f64::from(self.plan.repeats());

@@ -39,7 +39,7 @@ impl RunningPolicies {
     pub fn text(&self) -> String {
         let policies = self.set.policies().iter().map(|policy| {
             let keys: Vec<String> = policy
-                .given()
+                .given_keys()
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect();
             match keys.join(",") {
@@ -59,9 +59,9 @@ fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec,
             let as_set = HaltpollAsSet::read(system.kernel_version(), |name| {
                 system.root().optional(setting::find(name)?.path)
             })?;
-            let mut given = as_set.policy.given();
+            let mut given = as_set.policy.given_keys();
             given.try_fold("haltpoll".parse::<PolicySpec>()?, |policy, (key, value)| {
-                policy.with(key, value)
+                policy.with_key(key, value)
             })
         }
         Some(name @ ("menu" | "teo" | "ladder")) => name.parse(),
@@ -104,7 +104,7 @@ pub fn running_frequency(
                 _ => "amd-pstate[mode=passive]",
             }
             .parse()?;
-            with_boost(system, amd.with("governor", name)?)
+            with_boost(system, amd.with_key("governor", name)?)
         }
         (_, "performance") => "performance".parse(),
         ("intel_pstate", _) if !has_base => {
@@ -131,9 +131,9 @@ pub fn running_frequency(
 fn active_amd_pstate(system: &System, governor: &str, epp: &str) -> Result<PolicySpec, SpecError> {
     let active: PolicySpec = "amd-pstate[mode=active]".parse()?;
     let amd = match (governor, epp) {
-        ("performance", _) => active.with("governor", "performance")?,
+        ("performance", _) => active.with_key("governor", "performance")?,
         (_, "" | "default") => active,
-        (_, epp) => active.with("epp", epp)?,
+        (_, epp) => active.with_key("epp", epp)?,
     };
     with_boost(system, amd)
 }
@@ -147,17 +147,17 @@ fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
         epp => epp,
     };
     let hwp: PolicySpec = "intel_pstate-hwp".parse()?;
-    hwp.with(
+    hwp.with_key(
         "hwp_dynamic_boost",
         if boost == Some(1) { "on" } else { "off" },
     )?
-    .with("epp", preference)
+    .with_key("epp", preference)
 }
 
 /// amd-pstate with boost off, where it is off.
 fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
     if system.boosts() == Some(false) {
-        policy.with("boost", "off")
+        policy.with_key("boost", "off")
     } else {
         Ok(policy)
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkKind, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{Drive, id_ctrl};
 use wakepath_policies::apst::{
-    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
+    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan_apst_table,
 };
 
 use super::entries::{Entry, decode_entries, table_hex};
@@ -100,7 +100,7 @@ fn parse_timeout(text: &str) -> anyhow::Result<u64> {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (drive, mut notes) = find_drive(args)?;
     let settings = args.settings();
-    let planned = plan(
+    let planned = plan_apst_table(
         drive.npss,
         // Not to be told is not to be told "no".
         drive.apsta.unwrap_or(true),

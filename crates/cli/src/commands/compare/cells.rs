@@ -1,6 +1,6 @@
 //! Cells shared by several tables in a comparison.
 
-use wakepath_compare::figure::{Unit, doubt, fixed};
+use wakepath_compare::figure::{Unit, doubt_about_mean, format_fixed};
 use wakepath_compare::results::{Comparison, Load, Row};
 
 /// What the sentences are about, and how chance was considered.
@@ -40,7 +40,7 @@ pub(super) fn describe_procedure(comparison: &Comparison) -> String {
 
 /// A row's mean with meaningful digits.
 pub(super) fn mean_text(row: &Row, unit: &Unit) -> String {
-    unit.figure(row.mean, doubt(row.interval, row.deviation))
+    unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation))
 }
 
 /// A row's mean, and the standard deviation if there are several runs.
@@ -50,7 +50,7 @@ pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
         return mean;
     };
     let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
-    let deviation = fixed(deviation * unit.factor, decimals);
+    let deviation = format_fixed(deviation * unit.factor, decimals);
     // A deviation rounded to zero tells nothing.
     if deviation.bytes().all(|b| b == b'0' || b == b'.') {
         mean

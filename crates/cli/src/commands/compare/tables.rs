@@ -1,6 +1,6 @@
 //! The table of each metric, and a sentence for each comparison.
 
-use wakepath_compare::figure::{percent, percents, signed};
+use wakepath_compare::figure::{format_percent, format_percents, format_signed};
 use wakepath_compare::results::{Answer, Comparison, Row};
 use wakepath_compare::{Better, Mean, Metric, Verdict};
 use wakepath_report::html::view;
@@ -97,7 +97,7 @@ pub(super) const NAMED: usize = 4;
 
 /// Which policies gave the same numbers in every run, and are shown once.
 pub(super) fn tell_equal_policies(comparison: &Comparison) -> Vec<String> {
-    let groups = comparison.equal_policies().into_iter();
+    let groups = comparison.groups_of_equal_policies().into_iter();
     groups
         .filter_map(|group: Vec<&str>| {
             let (first, others) = group.split_first()?;
@@ -118,7 +118,7 @@ pub(super) fn tell_equal_policies(comparison: &Comparison) -> Vec<String> {
 
 /// Policies equal to an earlier policy in every run.
 pub(super) fn repeated_sentences(comparison: &Comparison) -> Vec<&str> {
-    let groups = comparison.equal_policies().into_iter();
+    let groups = comparison.groups_of_equal_policies().into_iter();
     groups.flat_map(|group| group.into_iter().skip(1)).collect()
 }
 
@@ -184,7 +184,7 @@ pub(super) fn metric_title(comparison: &Comparison, metric: &Metric) -> String {
     };
     format!(
         "{}: {mean} with standard deviation, and {change}, * significant); {better}",
-        comparison.unit(metric).title(&metric.title)
+        comparison.unit_for_metric(metric).title_with_unit(&metric.title)
     )
 }
 
@@ -194,7 +194,7 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
     let mut table = vec![header.collect::<Vec<String>>()];
     let policies = shown_rows(comparison);
     table[0].extend(policies.iter().map(|policy| (*policy).clone()));
-    let unit = comparison.unit(metric);
+    let unit = comparison.unit_for_metric(metric);
     let of_metric: Vec<&Row> = comparison
         .rows
         .iter()
@@ -211,7 +211,7 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
             row.map_or_else(String::new, |row| {
                 let star = if row.significant { "*" } else { "" };
                 let gain = row.gain.map_or_else(String::new, |g| {
-                    let [percent] = percents([g.percent], Some(g.interval));
+                    let [percent] = format_percents([g.percent], Some(g.interval));
                     format!(" ({star}{percent} %{star})")
                 });
                 format!("{}{gain}", mean_and_deviation(row, &unit))
@@ -229,7 +229,7 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
         line.resize(load_header(comparison).len(), String::new());
         line.extend(policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == **policy);
-            found.map_or_else(String::new, |s| format!("({} %)", percent(s.percent, 1)))
+            found.map_or_else(String::new, |s| format!("({} %)", format_percent(s.percent, 1)))
         }));
         table.push(line);
     }
@@ -272,8 +272,8 @@ pub(super) fn verdict_sentences(comparison: &Comparison) -> (Vec<Vec<String>>, V
 pub(super) fn verdict_sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
     let gain = row.gain.as_ref();
     let [change, interval, effect] = [
-        gain.map(|g| percents([g.percent], Some(g.interval)).concat()),
-        gain.map(|g| percents(g.interval, Some(g.interval)).join(" to ")),
+        gain.map(|g| format_percents([g.percent], Some(g.interval)).concat()),
+        gain.map(|g| format_percents(g.interval, Some(g.interval)).join(" to ")),
         gain.and_then(|g| g.effect).map(effect_text),
     ]
     .map(Option::unwrap_or_default);
@@ -325,7 +325,7 @@ pub(super) fn list_reasons(rows: &[&Row]) -> Vec<String> {
 /// An effect size; beyond 100 standard deviations runs hardly vary.
 pub(super) fn effect_text(value: f64) -> String {
     if value.abs() <= 100.0 {
-        signed(value, 1)
+        format_signed(value, 1)
     } else {
         format!("{}100", if value < 0.0 { "<-" } else { ">+" })
     }

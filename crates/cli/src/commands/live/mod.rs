@@ -136,7 +136,7 @@ fn policies_help() -> String {
         let _ = writeln!(
             text,
             "  {}\n      {}",
-            mechanism.example(),
+            mechanism.example_policy(),
             mechanism.summary
         );
     }

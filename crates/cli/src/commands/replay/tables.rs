@@ -187,7 +187,7 @@ fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
             let policy = policy.as_ref()?;
             let of_policy = replayed.report.policies.get(*place)?;
             let name = &of_policy.policy;
-            let sums = of_policy.sums();
+            let sums = of_policy.total_sums();
             let all = sums.count;
             let by_state = of_policy
                 .states
@@ -196,7 +196,7 @@ fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
             let generation = policy.generation();
             Some(vec![
                 name.clone(),
-                generation.map_or_else(none, Generation::begins),
+                generation.map_or_else(none, Generation::first_releases),
                 generation.map_or_else(none, |generation| {
                     generation.compared.unwrap_or("not compared").to_owned()
                 }),
@@ -236,7 +236,7 @@ fn governors(report: &Report, numbers: Numbers) -> Rows {
         .policies
         .iter()
         .map(|p| {
-            let sums = p.sums();
+            let sums = p.total_sums();
             vec![
                 p.policy.clone(),
                 p.selections.to_string(),
@@ -268,7 +268,7 @@ fn agreement(report: &Report, numbers: Numbers) -> Rows {
         return Vec::new();
     };
     let share = found
-        .share()
+        .same_state_share()
         .map_or_else(none, |share| numbers.percent(share));
     let reasons = found.reasons.iter();
     let mut reasons: Vec<(&str, u64)> =
@@ -335,7 +335,7 @@ fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
 fn notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out)?;
     if let Some((name, agreement)) = &report.agreement
-        && let Some(share) = agreement.share()
+        && let Some(share) = agreement.same_state_share()
     {
         writeln!(
             out,
@@ -400,7 +400,7 @@ impl Numbers {
         value.map_or_else(none, |joules| {
             let decimals = match joules {
                 0.0 => 0,
-                _ => figure::decimals(joules, Some(f64::MIN_POSITIVE)).min(6),
+                _ => figure::decimals_by_doubt(joules, Some(f64::MIN_POSITIVE)).min(6),
             };
             self.text(joules, decimals)
         })

@@ -18,7 +18,7 @@ pub(super) fn power_unit(machine: &Machine, comparison: &SimComparison) -> Unit 
 pub(super) fn fit_digits(machine: &Machine, unit: Unit) -> Unit {
     // A study's results keep the same file, so that `compare` gives the same digits.
     if machine.to_toml().map_or(true, |file| assumes_power(&file)) {
-        unit.assumed()
+        unit.for_assumed_power()
     } else {
         unit
     }
@@ -59,5 +59,5 @@ pub(super) fn figure_text(unit: &Unit, runs: Option<Vec<f64>>) -> String {
         return String::new();
     };
     let deviation = standard_deviation(&values);
-    median(values).map_or_else(String::new, |median| unit.figure(median, deviation))
+    median(values).map_or_else(String::new, |median| unit.format_figure(median, deviation))
 }

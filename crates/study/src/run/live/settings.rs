@@ -34,7 +34,7 @@ impl PolicyChanges {
     }
 
     fn resolve(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
-        let leases = planned.set.get(Kind::Psd);
+        let leases = planned.set.policy_of_kind(Kind::Psd);
         let daemon = leases.map(lease_config).transpose()?;
         let others = without_leases(&planned.set)?;
         let mut wanted =
@@ -55,7 +55,7 @@ impl PolicyChanges {
 
 /// The set without leases, which take a process.
 fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
-    if set.get(Kind::Psd).is_none() {
+    if set.policy_of_kind(Kind::Psd).is_none() {
         return Ok(set.clone());
     }
     let others = set

@@ -11,7 +11,7 @@ use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{
-    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay,
+    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay_recording,
 };
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
@@ -65,17 +65,17 @@ impl<'a> Replaying<'a> {
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
-                let all = vec![States::declared(Vec::new(), states.clone())];
+                let all = vec![States::from_declared(Vec::new(), states.clone())];
                 (all, vec!["cpu".to_owned()])
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
                 let states =
-                    States::of_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
+                    States::from_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::of_recording(metadata)
+                let states = States::from_recording(metadata)
                     .map_err(|e| recording.error(&with_causes(&e)))?;
                 let names = states.iter().map(|group| group_name(&group.cpus)).collect();
                 (states, names)
@@ -87,14 +87,14 @@ impl<'a> Replaying<'a> {
         let recorded_governor = match &recording.ran {
             Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
-                policy: spec.idle().map_err(|e| recording.error(&with_causes(&e)))?,
+                policy: spec.as_idle_policy().map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => recorded_governor(metadata),
         };
         let setup = Setup {
             states,
-            package: machine.and_then(PackageFigures::of_machine),
+            package: machine.and_then(PackageFigures::from_machine),
             tick: tick.unwrap_or_default(),
             policies: Vec::new(),
             psd: None,
@@ -133,7 +133,7 @@ impl<'a> Replaying<'a> {
     /// The idle states of a CPU, and the tick rate.
     pub fn states_of(&self, cpu: u32) -> (&States, TickRate) {
         (
-            &self.setup.states[self.setup.group_of(cpu)],
+            &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
         )
     }
@@ -175,7 +175,7 @@ impl<'a> Replaying<'a> {
             let mut reader = Reader::open(&self.recording.path)
                 .map_err(|e| self.recording.error(&with_causes(&e)))?;
             let before = pass as u64 * events;
-            let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
+            let report = replay_recording(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
             reports.push(report.map_err(|e| match e {
@@ -196,7 +196,7 @@ impl<'a> Replaying<'a> {
         let groups: Vec<usize> = report
             .cpus
             .iter()
-            .map(|cpu| self.setup.group_of(*cpu))
+            .map(|cpu| self.setup.group_index_of_cpu(*cpu))
             .collect();
         let kinds = self.kinds.iter().enumerate().map(|(group, name)| CpuKind {
             name: name.clone(),
@@ -290,7 +290,7 @@ fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Str
 fn lease_rule(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
     let mut on = states
         .iter()
-        .map(|states| settings.on(&states.declared).map_err(|e| with_causes(&e)));
+        .map(|states| settings.resolve_for_states(&states.declared).map_err(|e| with_causes(&e)));
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -310,7 +310,7 @@ fn latency_limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimi
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
+        let limit = request.limit.limit_for_states(known).map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
     Ok(LatencyLimits {
@@ -334,13 +334,13 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
         (as_set.policy, as_set.complete)
     } else {
         (
-            governor.parse::<PolicySpec>().ok()?.of_kernel(version),
+            governor.parse::<PolicySpec>().ok()?.in_kernel_version(version),
             true,
         )
     };
     Some(RecordedGovernor {
         name: spec.to_string(),
-        policy: spec.idle().ok()?,
+        policy: spec.as_idle_policy().ok()?,
         parameters_known,
     })
 }
