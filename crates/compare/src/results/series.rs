@@ -79,7 +79,7 @@ impl SeriesTable {
     /// Adds the loads and policies that the source's document names.
     fn add_loads_and_policies(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
         let document = &source.document;
-        for (machine, workload) in document.loads() {
+        for (machine, workload) in document.machine_workload_pairs() {
             if options.is_selected(&machine.name, &workload.name) {
                 let load = Load::new(document, &machine.name, &workload.name);
                 index_or_append(&mut self.loads, load);
