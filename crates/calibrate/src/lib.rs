@@ -261,8 +261,7 @@ impl Calibration<'_> {
         let jobs = CalibrationJob::reads(&FITTING_JOBS);
         let study = self.plan.fitting_study(&self.folder, &jobs);
         let measured = study.measure(self.control, self.cancelled);
-        hold.release()
-            .map_err(|error| error.to_string())?;
+        hold.release().map_err(|error| error.to_string())?;
         let runs = measured.map_err(|error| error.to_string())?;
         let figures = runs.iter().flatten();
         let figures: Vec<JobFigures> = figures

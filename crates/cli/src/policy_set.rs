@@ -96,7 +96,8 @@ fn complete_set_text(place: Place) -> impl Iterator<Item = PossibleValue> {
     mechanisms_possible_at(place)
         .map(|m| {
             // A mechanism with a file's name: the user goes on typing.
-            let name = ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
+            let name =
+                ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))

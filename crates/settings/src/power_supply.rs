@@ -27,11 +27,15 @@ impl PowerSupply {
         for name in root.list_names(DIRECTORY) {
             let supply = root.folder(format!("{DIRECTORY}/{name}"));
             match supply.read_text_if_readable("type").as_deref() {
-                Some("Mains" | "USB" | "Wireless") if supply.read_number_if_readable("online") == Some(1) => {
+                Some("Mains" | "USB" | "Wireless")
+                    if supply.read_number_if_readable("online") == Some(1) =>
+                {
                     return Self::Mains;
                 }
                 // The battery of a mouse has scope `Device`, and does not count.
-                Some("Battery") if supply.read_text_if_readable("scope").as_deref() != Some("Device") => {
+                Some("Battery")
+                    if supply.read_text_if_readable("scope").as_deref() != Some("Device") =>
+                {
                     present = Self::Battery;
                 }
                 _ => {}

@@ -42,14 +42,15 @@ impl Question<'_> {
             series.push((load.hours, values));
         }
         if self.objective.counts_rest() && self.rest_hours > 0.0 {
-            let values = trial
-                .rest
-                .metric_of_each_run(metric)
-                .ok_or_else(|| TuneError::NoMetric {
-                    metric: metric.to_owned(),
-                    load: "rest".to_owned(),
-                    hint: "give loads of 24 hours in all".to_owned(),
-                })?;
+            let values =
+                trial
+                    .rest
+                    .metric_of_each_run(metric)
+                    .ok_or_else(|| TuneError::NoMetric {
+                        metric: metric.to_owned(),
+                        load: "rest".to_owned(),
+                        hint: "give loads of 24 hours in all".to_owned(),
+                    })?;
             series.push((self.rest_hours, values));
         }
         let hours: f64 = series.iter().map(|(hours, _)| hours).sum();

@@ -299,7 +299,13 @@ fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
         boost.note_report(event.time, event.iowait);
-        writeln!(out, "{}", boost.decay_and_scale_boost(event.time, event.max_capacity).0)?;
+        writeln!(
+            out,
+            "{}",
+            boost
+                .decay_and_scale_boost(event.time, event.max_capacity)
+                .0
+        )?;
     }
     Ok(())
 }

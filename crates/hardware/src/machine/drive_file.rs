@@ -162,7 +162,8 @@ impl DriveModel {
     /// # Errors
     /// It is no drive model, a value cannot be, or the library has no such drive.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
-        let file: ModelFile = toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
+        let file: ModelFile =
+            toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
         if file.schema != 1 {
             return Err(MachineError::invalid_value(
                 origin,

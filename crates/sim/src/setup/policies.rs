@@ -95,7 +95,9 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
     let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
-        (Some(runs), _) => runs.parse::<PolicySet>()?.completed_from(&"menu + schedutil".parse()?),
+        (Some(runs), _) => runs
+            .parse::<PolicySet>()?
+            .completed_from(&"menu + schedutil".parse()?),
         (None, Some(ran)) => PolicySet::from_names([ran.idle.as_str(), ran.freq.as_str()])?,
         (None, None) => PolicySet::from_names(["menu", "schedutil"])?,
     };
@@ -304,7 +306,10 @@ fn figure_from_policy_set(value: f64) -> Figure {
 /// Makes the error that a machine cannot have a policy of a set.
 fn impossible_policy_error(set: &PolicySet, kind: Kind, why: String) -> SimError {
     SimError::OnMachine {
-        policy: set.policy_of_kind(kind).map(ToString::to_string).unwrap_or_default(),
+        policy: set
+            .policy_of_kind(kind)
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         why,
     }
 }
@@ -349,7 +354,9 @@ fn names_of_states_switched_off(
     limit: &IdleStatesLimit,
 ) -> Result<Vec<String>, String> {
     let states = (machine.declared_idle_states_of(cluster)).map_err(|e| e.to_string())?;
-    let off = limit.states_to_switch_off(&states).map_err(|e| e.to_string())?;
+    let off = limit
+        .states_to_switch_off(&states)
+        .map_err(|e| e.to_string())?;
     Ok(off.iter().map(|i| states[*i].name.clone()).collect())
 }
 
@@ -395,7 +402,10 @@ fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(
 
 fn latency_limit_in_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
     let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
-    let limit = latency.limit.limit_for_states(states).map_err(|e| e.to_string())?;
+    let limit = latency
+        .limit
+        .limit_for_states(states)
+        .map_err(|e| e.to_string())?;
     Ok(limit.map(Nanoseconds::as_micros))
 }
 
@@ -433,7 +443,11 @@ impl Policies {
             ));
         }
         let psd = (set.psd().into_iter())
-            .flat_map(|psd| states.iter().map(move |states| psd.resolve_for_states(states)))
+            .flat_map(|psd| {
+                states
+                    .iter()
+                    .map(move |states| psd.resolve_for_states(states))
+            })
             .collect::<Result<_, _>>()
             .map_err(|why| impossible_policy_error(set, Kind::Psd, why.to_string()))?;
         let frequency = set.policy_of_kind(Kind::Frequency);
@@ -498,7 +512,10 @@ fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, Si
         return Ok(policy);
     }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
-        return match set.policy_of_kind(Kind::Epp).or_else(|| set.policy_of_kind(Kind::HwpBoost)) {
+        return match set
+            .policy_of_kind(Kind::Epp)
+            .or_else(|| set.policy_of_kind(Kind::HwpBoost))
+        {
             Some(of_hwp) => Err(policy_not_modelled_error(
                 of_hwp,
                 "it without intel_pstate-hwp; add intel_pstate-hwp to the set, or for an EPP amd-pstate",

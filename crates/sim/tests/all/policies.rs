@@ -152,7 +152,10 @@ fn a_latency_request_of_none_lifts_what_the_machine_has() {
     server.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
     let lifted = machine_under_policies(&server, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
     assert_eq!(lifted.smallest_latency_request(0), None);
-    assert_eq!(lifted.smallest_latency_request(1).map(|limit| limit.0), Some(7_000));
+    assert_eq!(
+        lifted.smallest_latency_request(1).map(|limit| limit.0),
+        Some(7_000)
+    );
 }
 
 #[test]

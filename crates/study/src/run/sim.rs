@@ -282,7 +282,9 @@ impl<'a> Sim<'a> {
         if set.own_governor().is_none() {
             return Ok(Cow::Borrowed(set));
         }
-        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with_policy(menu));
+        let replaced = "menu"
+            .parse()
+            .and_then(|menu: PolicySpec| set.with_policy(menu));
         replaced
             .map(Cow::Owned)
             .map_err(|e| StudyError::Settings(e.to_string()))
@@ -446,7 +448,11 @@ impl Backend for Sim<'_> {
 
     fn estimate_duration(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
-        let has_program = self.plan.policies.iter().any(|p| p.set.own_governor().is_some());
+        let has_program = self
+            .plan
+            .policies
+            .iter()
+            .any(|p| p.set.own_governor().is_some());
         let exchange = if has_program {
             wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {
@@ -752,7 +758,10 @@ mod tests {
             let workload = plan.workloads[0].simulated_workload().unwrap();
             let amount = Amount::requested_by(
                 workload,
-                sim.machine_under_policy(cell).unwrap().drive.capacity_in_bytes(),
+                sim.machine_under_policy(cell)
+                    .unwrap()
+                    .drive
+                    .capacity_in_bytes(),
             );
             let factor = trial.times_as_long(plan.workloads[0].expected_duration(), amount);
             let all = factor * trial.run.requests as f64;

@@ -179,7 +179,8 @@ fn online_cpus_of_intel_devices(system: &System) -> Vec<Vec<usize>> {
     }
     let online = system.cpus();
     let lists = devices.into_iter().filter_map(|name| {
-        let list = cpus::parse_cpu_list(&root.read_text_if_readable(&format!("{DEVICES}/{name}/cpus"))?)?;
+        let list =
+            cpus::parse_cpu_list(&root.read_text_if_readable(&format!("{DEVICES}/{name}/cpus"))?)?;
         Some(
             online
                 .iter()

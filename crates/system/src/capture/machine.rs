@@ -426,7 +426,10 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     }
     let cluster = &machine.cluster[0];
     let Some(mut cppc) = read_performance_scale(root, first, flags).or_else(|| {
-        estimate_performance_scale(cluster, policy.read_number_if_readable("amd_pstate_lowest_nonlinear_freq"))
+        estimate_performance_scale(
+            cluster,
+            policy.read_number_if_readable("amd_pstate_lowest_nonlinear_freq"),
+        )
     }) else {
         return;
     };

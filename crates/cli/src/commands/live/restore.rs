@@ -90,7 +90,9 @@ fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsEr
     match journal::has_pending_restore(system.root()) {
         Some(false) => Ok(Restored::default()),
         // Without root the journal cannot be read, and this error says so.
-        _ if held => Ok(Session::open_and_recover(system)?.recovered_settings().clone()),
+        _ if held => Ok(Session::open_and_recover(system)?
+            .recovered_settings()
+            .clone()),
         _ => Session::open_for_restore(system)?.restore_all(),
     }
 }

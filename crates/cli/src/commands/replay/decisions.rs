@@ -130,7 +130,9 @@ fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecisi
 
 /// Rows with scored answers: a row for each idle state, and a row for all.
 fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
-    let by_state = log.score_answers(answers).with_context(|| name.to_owned())?;
+    let by_state = log
+        .score_answers(answers)
+        .with_context(|| name.to_owned())?;
     let has_power = log.states.power.is_some();
     let mut all = Totals::default();
     for totals in &by_state {

@@ -58,7 +58,10 @@ impl Intervals {
         by_state: bool,
     ) -> anyhow::Result<Self> {
         let reader = parts::run_backend_in_memory(plan, backend, &RunControl::for_nobody())?;
-        let comparison = compare_results(&[Source::read_result("", &reader)?], &CompareOptions::default())?;
+        let comparison = compare_results(
+            &[Source::read_result("", &reader)?],
+            &CompareOptions::default(),
+        )?;
         let mut rows: Vec<Figure> = comparison
             .rows
             .iter()
@@ -117,8 +120,9 @@ impl Intervals {
                 unit.title_with_unit(&row.title),
                 row.governor.clone(),
                 unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation)),
-                row.interval
-                    .map_or_else(no_value_cell, |interval| unit.format_interval(row.mean, interval)),
+                row.interval.map_or_else(no_value_cell, |interval| {
+                    unit.format_interval(row.mean, interval)
+                }),
                 gain.unwrap_or_else(no_value_cell),
                 row.verdict.clone(),
             ];

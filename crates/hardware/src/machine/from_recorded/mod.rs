@@ -8,6 +8,7 @@ mod record;
 
 use wakepath_units::KernelVersion;
 
+use self::clusters::{core_kinds_of_hybrid, socket_clusters};
 use self::idle_states::{machine_idle_states, package_exit_time};
 use self::powers::{
     captured_platform_at_rest, copy_powers_and_voltages, intel_power_limit, limit_uncore_clock,
@@ -16,7 +17,6 @@ use self::powers::{
 };
 pub use self::record::Captured;
 use self::record::{Kind, Record, missing_record_error, require_idle_states};
-use self::clusters::{core_kinds_of_hybrid, socket_clusters};
 use super::builtin::load_builtin_machine;
 use super::{Cluster, Figure, Machine, MachineError};
 use crate::nearest::Lender;

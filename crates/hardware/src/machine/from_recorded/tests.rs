@@ -1,7 +1,7 @@
 use wakepath_units::Kilohertz;
 
-use super::idle_states::SAPPHIRE_RAPIDS_C6_US;
 use super::clusters::operating_frequencies;
+use super::idle_states::SAPPHIRE_RAPIDS_C6_US;
 use super::*;
 use crate::machine::{Origin, PowerScope};
 use crate::recorded;

@@ -181,7 +181,9 @@ impl HwpClock {
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Kilohertz {
         let counting = self.cpus.iter().enumerate().filter(|(i, _)| counts(*i));
         let asked = counting.map(|(_, cpu)| {
-            let desired = self.table.lowest_at_or_above(cpu.controller.desired_frequency());
+            let desired = self
+                .table
+                .lowest_at_or_above(cpu.controller.desired_frequency());
             desired.max(cpu.minimum)
         });
         asked.max().unwrap_or(self.table.lowest())

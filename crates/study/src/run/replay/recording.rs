@@ -90,7 +90,9 @@ impl<'a> Replaying<'a> {
         let recorded_governor = match &recording.ran {
             Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
-                policy: spec.as_idle_policy().map_err(|e| recording.error(&with_causes(&e)))?,
+                policy: spec
+                    .as_idle_policy()
+                    .map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => find_recorded_governor(metadata),
@@ -292,9 +294,11 @@ fn resolve_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Stri
 /// Resolves the leases of a policy on the recording's idle states. A ceiling by name has to be the same state on every
 /// CPU.
 fn resolve_leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
-    let mut on = states
-        .iter()
-        .map(|states| settings.resolve_for_states(&states.declared).map_err(|e| with_causes(&e)));
+    let mut on = states.iter().map(|states| {
+        settings
+            .resolve_for_states(&states.declared)
+            .map_err(|e| with_causes(&e))
+    });
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -317,7 +321,10 @@ fn resolve_latency_limits(
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.limit_for_states(known).map_err(|e| with_causes(&e))?;
+        let limit = request
+            .limit
+            .limit_for_states(known)
+            .map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
     Ok(LatencyLimits {
@@ -341,7 +348,10 @@ fn find_recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
         (as_set.policy, as_set.complete)
     } else {
         (
-            governor.parse::<PolicySpec>().ok()?.in_kernel_version(version),
+            governor
+                .parse::<PolicySpec>()
+                .ok()?
+                .in_kernel_version(version),
             true,
         )
     };
