@@ -342,7 +342,7 @@ fn measure_run(
         )?,
         Task::Command { words, readings } => {
             program::run_command(words, readings, run, cancelled, &mut || {
-                since.read_wrapping_counters()
+                since.read_wrapping_counters();
             })?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
