@@ -133,10 +133,10 @@ fn print_metrics(format: PageFormat, out: &mut Screen) -> anyhow::Result<()> {
         cells.map(str::to_owned)
     });
     match format {
-        PageFormat::Table => output::table(out, header, rows),
-        PageFormat::Csv => output::csv(out, header, rows),
-        PageFormat::Markdown => output::markdown(out, header, rows),
-        PageFormat::Json => output::json(out, &METRICS),
+        PageFormat::Table => output::write_table(out, header, rows),
+        PageFormat::Csv => output::write_csv(out, header, rows),
+        PageFormat::Markdown => output::write_markdown_table(out, header, rows),
+        PageFormat::Json => output::write_json(out, &METRICS),
     }
 }
 
