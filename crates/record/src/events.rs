@@ -150,9 +150,11 @@ fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
         RecordKind::Queueing(step) => recording::EventKind::Queueing(step),
         RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
         RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
+        RecordKind::Clock(clock) => recording::EventKind::Clock(clock),
         RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
-        // Names belong to the description.
+        // Names and cgroups of tasks belong to the description.
         RecordKind::TaskName { .. }
+        | RecordKind::TaskCgroup { .. }
         | RecordKind::Select(_)
         | RecordKind::IdleEnter { .. }
         | RecordKind::IdleExit

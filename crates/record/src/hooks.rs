@@ -176,6 +176,8 @@ impl Attached {
             block: self.quality(&["block_rq_issue", "block_rq_complete"]),
             wakes: self.quality(&["sched_wakeup"]),
             frequency: self.quality(&["cpu_frequency"]),
+            // Counters are no hooks.
+            clock: DataQuality::Missing,
             timers: self.quality(&["hrtimer_expire_entry", "timer_expire_entry"]),
             queueing: self.quality(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
             interrupts: self.quality(&["irq_handler_entry", "softirq_entry"]),

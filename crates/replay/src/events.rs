@@ -123,7 +123,8 @@ impl<'a> SharedState<'a> {
             EventKind::Frequency(_)
             | EventKind::Queueing(_)
             | EventKind::Interrupt(_)
-            | EventKind::Task { .. } => {}
+            | EventKind::Task { .. }
+            | EventKind::Clock(_) => {}
             EventKind::Lost { .. } => {
                 cpu.forget(self.setup);
                 self.drives.forget_requests();

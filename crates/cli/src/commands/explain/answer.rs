@@ -1,30 +1,33 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, ProcessParts, RequestKind,
+    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind, SubmitterParts,
     TimerLateness, Unseparated, WaitParts,
 };
 
-use super::help;
+use super::arguments::By;
+use super::{help, residency};
 use super::wording::{count_kinds_to_say, direction, kind_name, rest_name, size, us};
 use crate::output::{self, Format, Screen};
 
-/// Prints an explanation.
+/// Prints an explanation, whose kinds are told apart `by` submitter or not.
 pub(super) fn print(
     explanation: &Explanation,
+    by: Option<By>,
     format: Format,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json(out, explanation),
-        Format::Csv => output::csv(out, csv_header(), csv_rows(explanation)),
-        Format::Table => print_answer(explanation, out),
+        Format::Csv => output::csv(out, csv_header(by), csv_rows(explanation)),
+        Format::Table => print_answer(explanation, by, out),
     }
 }
 
 /// Prints an interval's explanation as CSV, with the interval's number, from 1, before each row.
 pub(super) fn print_interval(
     explanation: &Explanation,
+    by: Option<By>,
     number: u64,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
@@ -32,14 +35,25 @@ pub(super) fn print_interval(
     if number > 1 {
         return output::csv_rows(out, rows);
     }
-    output::csv(out, [&["interval"][..], &csv_header()].concat(), rows)
+    output::csv(out, [&["interval"][..], &csv_header(by)].concat(), rows)
 }
 
-fn csv_header() -> Vec<&'static str> {
-    [&PARTS[..], &WAITS, &EXITS].concat()
+fn csv_header(by: Option<By>) -> Vec<&'static str> {
+    [&name_header(by)[..], &PARTS, &WAITS, &EXITS].concat()
 }
 
-fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
+/// Titles of the columns that name a kind of requests, first in every table of kinds.
+fn name_header(by: Option<By>) -> Vec<&'static str> {
+    let columns = ["device", "direction", "size"];
+    columns.into_iter().chain(by.map(By::column)).collect()
+}
+
+fn print_answer(
+    explanation: &Explanation,
+    by: Option<By>,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let names = name_header(by);
     print_sentences(&explanation.kinds, out)?;
     for lateness in &explanation.timers {
         out.prose(&lateness_sentence(explanation, lateness), 2)?;
@@ -48,17 +62,18 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         out.prose(&probe_sentence(probes), 2)?;
     }
     writeln!(out)?;
-    output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
+    let parts = explanation.kinds.iter().map(parts_row);
+    output::table(out, [&names[..], &PARTS].concat(), parts)?;
     let waited = explanation.kinds.iter().filter(|kind| kind.wait.is_some());
     let waits: Vec<Vec<String>> = waited.map(wait_row).collect();
     if !waits.is_empty() {
         writeln!(out)?;
-        output::table(out, [&PARTS[..NAMES], &WAITS].concat(), waits)?;
+        output::table(out, [&names[..], &WAITS].concat(), waits)?;
     }
     let exits: Vec<Vec<String>> = exit_rows(explanation).collect();
     if !exits.is_empty() {
         writeln!(out)?;
-        output::table(out, [&PARTS[..NAMES], &EXITS].concat(), exits)?;
+        output::table(out, [&names[..], &EXITS].concat(), exits)?;
     }
     writeln!(out)?;
     output::table(
@@ -66,14 +81,22 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         INTERRUPTS,
         explanation.interrupts.iter().map(interrupt_cells),
     )?;
-    if !explanation.processes.is_empty() {
-        writeln!(out)?;
-        let rows = explanation.processes.iter().map(process_cells);
-        output::table(out, [&PROCESSES[..], &WAITS].concat(), rows)?;
+    for (by, submitters) in [
+        (By::Process, &explanation.processes),
+        (By::Cgroup, &explanation.cgroups),
+    ] {
+        if !submitters.is_empty() {
+            writeln!(out)?;
+            let header = [&[by.column(), "requests", "mean us"][..], &WAITS].concat();
+            output::table(out, header, submitters.iter().map(submitter_cells))?;
+        }
     }
     if !explanation.hops.is_empty() {
         writeln!(out)?;
         output::table(out, HOPS, explanation.hops.iter().map(hop_cells))?;
+    }
+    if let Some(shares) = &explanation.residency {
+        residency::print(shares, out)?;
     }
     if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
         let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
@@ -164,9 +187,20 @@ fn sentences(kind: &RequestKind) -> Vec<String> {
     for state in &kind.split.states {
         all.extend(cost_sentence(kind, state));
     }
+    all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
     all.extend(wake_sentence(kind));
     all
+}
+
+fn clock_sentence(clock: &ClockRange) -> String {
+    let ghz = |khz: u32| format!("{:.1}", f64::from(khz) / 1e6);
+    format!(
+        "  Clock of the interrupted CPU: {} GHz in the mean, {} to {}.",
+        ghz(clock.mean_khz),
+        ghz(clock.lowest_khz),
+        ghz(clock.highest_khz)
+    )
 }
 
 fn queue_sentence(kind: &RequestKind) -> Option<String> {
@@ -214,7 +248,7 @@ fn wake_sentence(kind: &RequestKind) -> Option<String> {
 }
 
 fn charged_term(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let mean = state.cost?.mean_ns * kind.share(state.met);
+    let mean = state.cost?.mean_ns * kind.share_of_requests(state.met);
     Some(format!("{} {}", kind.state_name(state.state), us(mean)))
 }
 
@@ -232,7 +266,7 @@ fn cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
             us(cost.low_ns),
             us(cost.high_ns),
             kind.state_name(reference),
-            100.0 * kind.share(state.met)
+            100.0 * kind.share_of_requests(state.met)
         ));
     }
     let why = explain_absence(state.reason?);
@@ -259,10 +293,7 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
     }
 }
 
-const PARTS: [&str; 20] = [
-    "device",
-    "direction",
-    "size",
+const PARTS: [&str; 17] = [
     "requests",
     "woke a task",
     "mean us",
@@ -306,11 +337,6 @@ const INTERRUPTS: [&str; 6] = [
 
 const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
-const PROCESSES: [&str; 3] = ["process", "requests", "mean us"];
-
-/// Columns that name a kind of requests, first in every table.
-const NAMES: usize = 3;
-
 const EXITS: [&str; 9] = [
     "state",
     "met",
@@ -330,7 +356,7 @@ fn csv_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
         let exits = states.iter().map(|state| exit_cells(kind, state).to_vec());
         exits.chain(without).map(|cells| {
             let wait = wait_cells(kind.wait.as_ref()).to_vec();
-            [parts_cells(kind).to_vec(), wait, cells].concat()
+            [parts_row(kind), wait, cells].concat()
         })
     })
 }
@@ -339,18 +365,29 @@ fn exit_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
     explanation.kinds.iter().flat_map(|kind| {
         let states = kind.split.states.iter();
         states.map(|state| {
-            let names = parts_cells(kind).into_iter().take(NAMES);
+            let names = name_cells(kind).into_iter();
             names.chain(exit_cells(kind, state)).collect()
         })
     })
 }
 
-fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
-    let parts = &kind.parts;
-    [
+fn name_cells(kind: &RequestKind) -> Vec<String> {
+    let cells = [
         kind.device.clone(),
         direction(kind).to_owned(),
         size(kind.bytes),
+    ];
+    cells.into_iter().chain(kind.submitter.clone()).collect()
+}
+
+fn parts_row(kind: &RequestKind) -> Vec<String> {
+    let names = name_cells(kind).into_iter();
+    names.chain(parts_cells(kind)).collect()
+}
+
+fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
+    let parts = &kind.parts;
+    [
         kind.requests.to_string(),
         kind.woke.to_string(),
         us(parts.latency_ns),
@@ -372,7 +409,7 @@ fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
 }
 
 fn wait_row(kind: &RequestKind) -> Vec<String> {
-    let names = parts_cells(kind).into_iter().take(NAMES);
+    let names = name_cells(kind).into_iter();
     names.chain(wait_cells(kind.wait.as_ref())).collect()
 }
 
@@ -418,16 +455,14 @@ fn hop_cells(hop: &HopParts) -> [String; HOPS.len()] {
     ]
 }
 
-fn process_cells(process: &ProcessParts) -> Vec<String> {
+fn submitter_cells(submitter: &SubmitterParts) -> Vec<String> {
     let names = [
-        process.name.clone(),
-        process.requests.to_string(),
-        us(process.latency_ns),
+        submitter.name.clone(),
+        submitter.requests.to_string(),
+        us(submitter.latency_ns),
     ];
-    names
-        .into_iter()
-        .chain(wait_cells(process.wait.as_ref()))
-        .collect()
+    let wait = wait_cells(submitter.wait.as_ref());
+    names.into_iter().chain(wait).collect()
 }
 
 fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {

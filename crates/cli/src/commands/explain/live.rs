@@ -110,7 +110,7 @@ impl Watch<'_> {
             }
         }
         name_missing(self.stream.metadata());
-        answer::print(&explanation, self.args.format, out)?;
+        answer::print(&explanation, self.args.by, self.args.format, out)?;
         Ok(ended)
     }
 
@@ -119,23 +119,25 @@ impl Watch<'_> {
         mut command: Option<&mut Child>,
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
-        name_missing(self.stream.metadata());
         let mut number = 0;
         let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
         loop {
             let interval = Some(self.args.interval);
             let (explanation, ended) = self.explain_interval(interval, command.as_deref_mut())?;
+            if number == 0 {
+                name_missing(self.stream.metadata());
+            }
             if clears {
                 output::clear_screen().context("clearing the screen")?;
             }
             number += 1;
             match self.args.format {
                 Format::Json => output::json_line(out, &explanation)?,
-                Format::Csv => answer::print_interval(&explanation, number, out)?,
+                Format::Csv => answer::print_interval(&explanation, self.args.by, number, out)?,
                 Format::Table if explanation.kinds.is_empty() => {
                     writeln!(out, "no block requests")?;
                 }
-                Format::Table => answer::print(&explanation, Format::Table, out)?,
+                Format::Table => answer::print(&explanation, self.args.by, Format::Table, out)?,
             }
             // Not at the end, which may never come; a reader that has gone is the end.
             match out.print() {
@@ -168,8 +170,8 @@ impl Watch<'_> {
             if whole == Some(Duration::ZERO) || self.signals.wait(step).is_some() {
                 break Ended::Asked;
             }
-            self.stream.take(|event| collector.push(event))?;
-            collector.learn_names(&self.stream.metadata().tasks);
+            self.stream.take(|event| collector.push_event(event))?;
+            collector.learn_task_names(&self.stream.metadata().tasks);
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
             {
@@ -181,17 +183,22 @@ impl Watch<'_> {
         };
         // What the buffers still hold.
         std::thread::sleep(SETTLE);
-        self.stream.take(|event| collector.push(event))?;
+        self.stream.take(|event| collector.push_event(event))?;
         let mut collected = collector.finish();
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
         let tasks: HashSet<u32> = submitters.chain(passed_on).collect();
         if let Some(device) = self.device {
-            collected.keep_device(device);
+            collected.keep_only_device(device);
         }
+        self.stream.read_residency();
         let metadata = self.stream.metadata();
-        let groups = wakepath_explain::explain_kinds(&collected, metadata);
-        let mut explanation = wakepath_explain::summarize(&groups, &collected, metadata);
+        let groups = wakepath_explain::explain_request_kinds(
+            &collected,
+            self.args.by.map(Into::into),
+            metadata,
+        );
+        let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, metadata);
         if let Some(dir) = self.args.output.as_ref().filter(|_| !groups.is_empty()) {
             let force = self.args.force;
             let target = ResultTarget { dir, force };

@@ -7,10 +7,10 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// How many kinds have sentences; those with most time are first.
 pub(super) fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
-    let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
+    let all: f64 = kinds.iter().map(RequestKind::total_latency_ns).sum();
     let said = kinds
         .iter()
-        .take_while(|kind| kind.total_ns() >= LEAST_SHARE * all);
+        .take_while(|kind| kind.total_latency_ns() >= LEAST_SHARE * all);
     said.count()
 }
 
@@ -36,13 +36,15 @@ pub(super) const fn direction(kind: &RequestKind) -> &'static str {
     }
 }
 
-/// Direction, device and size.
+/// Direction, device, size, and the submitter where kinds are told apart by submitter.
 pub(super) fn kind_name(kind: &RequestKind) -> String {
+    let submitter = kind.submitter.as_ref();
     format!(
-        "{} of {}, {}",
+        "{} of {}, {}{}",
         direction(kind),
         kind.device,
-        size(kind.bytes)
+        size(kind.bytes),
+        submitter.map_or_else(String::new, |name| format!(", by {name}"))
     )
 }
 
