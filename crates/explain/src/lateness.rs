@@ -27,7 +27,7 @@ impl LatenessTotals {
         *sum += u128::from(lateness);
     }
 
-    pub(crate) fn assemble_explanation(&self) -> Vec<TimerLateness> {
+    pub(crate) fn mean_by_state(&self) -> Vec<TimerLateness> {
         let states = self
             .states
             .iter()

@@ -119,7 +119,7 @@ impl WakeUps {
     }
 
     /// Passes a request on from a thread that its completion woke to the next thread; returns the request's index if so.
-    fn pass_on(
+    fn pass_request_to_next_thread(
         &mut self,
         time: u64,
         waker: u32,
@@ -156,7 +156,7 @@ impl WakeUps {
     }
 
     /// Notes that a CPU runs a task, which ends the task's wait for a request if there was one.
-    pub(crate) fn run_task(
+    pub(crate) fn note_running_task(
         &mut self,
         time: u64,
         on: u32,

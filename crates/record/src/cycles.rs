@@ -8,8 +8,8 @@ use aya::maps::Map;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
-/// The counters of every CPU; closed when dropped.
-pub(crate) struct CycleCounters(#[expect(dead_code, reason = "kept open")] Vec<[Counter; 2]>);
+/// The counters of every CPU: cycles, and reference cycles. Dropping closes the counters.
+pub(crate) struct CycleCounters(Vec<[Counter; 2]>);
 
 impl CycleCounters {
     /// Opens both counters on each of these CPUs; `None` if any CPU has none: most virtual machines, and machines whose
