@@ -56,8 +56,14 @@ mod tests {
     #[test]
     fn cycles_over_time_are_the_clock() {
         let mut meter = ClockMeter::default();
-        assert_eq!(meter.measure_khz(&reading(2_000, 6_400, 4_800)), Some(3_200_000));
-        assert_eq!(meter.measure_khz(&reading(2_000, 1_640, 4_790)), Some(800_000));
+        assert_eq!(
+            meter.measure_khz(&reading(2_000, 6_400, 4_800)),
+            Some(3_200_000)
+        );
+        assert_eq!(
+            meter.measure_khz(&reading(2_000, 1_640, 4_790)),
+            Some(800_000)
+        );
         // The host ran something else for half of the time.
         assert_eq!(meter.measure_khz(&reading(4_000, 6_400, 4_800)), None);
         // Too short, and nothing counted.

@@ -340,8 +340,12 @@ impl Collector {
                     handler.active = time;
                 }
             }
-            Interrupt::Sent { target } => self.note_notification(time, on, target, Notification::Ipi),
-            Interrupt::Stored { target } => self.note_notification(time, on, target, Notification::Store),
+            Interrupt::Sent { target } => {
+                self.note_notification(time, on, target, Notification::Ipi)
+            }
+            Interrupt::Stored { target } => {
+                self.note_notification(time, on, target, Notification::Store)
+            }
         }
     }
 

@@ -92,7 +92,8 @@ pub(crate) struct Cpu {
 impl Pending {
     /// Whether an idle period of the interrupted CPU lies between the request's issue and its interrupt.
     fn overlaps_idle_period(&self, period: &Period) -> bool {
-        period.exit > self.issued && (period.exit <= self.signal || period.contains_time(self.signal))
+        period.exit > self.issued
+            && (period.exit <= self.signal || period.contains_time(self.signal))
     }
 }
 
@@ -143,7 +144,10 @@ impl Cpu {
 
     /// Finds the handler that completes a request at this time, and the CPU that asked for it; the handler counts as
     /// active from now.
-    pub(crate) fn attribute_completion_to_handler(&mut self, time: u64) -> (Option<Handler>, Option<Sender>) {
+    pub(crate) fn attribute_completion_to_handler(
+        &mut self,
+        time: u64,
+    ) -> (Option<Handler>, Option<Sender>) {
         let stored = self.completion_sender.filter(|sender| {
             sender.notification == Notification::Store
                 && time.saturating_sub(sender.sent) <= NOTIFICATION_NS

@@ -46,10 +46,19 @@ pub(crate) fn find_helpful_remedies(
     metadata: &Metadata,
 ) -> Vec<Help> {
     let count = requests.len().max(1) as f64;
-    let slow: f64 = requests.iter().map(|r| time_lost_below_highest_clock(r, metadata)).sum();
+    let slow: f64 = requests
+        .iter()
+        .map(|r| time_lost_below_highest_clock(r, metadata))
+        .sum();
     let all = [
-        (Remedy::ShallowStates, mean_exit_cost_saved(requests, split, |_| true)),
-        (Remedy::Leases, mean_exit_cost_saved(requests, split, is_in_lease)),
+        (
+            Remedy::ShallowStates,
+            mean_exit_cost_saved(requests, split, |_| true),
+        ),
+        (
+            Remedy::Leases,
+            mean_exit_cost_saved(requests, split, is_in_lease),
+        ),
         (
             Remedy::CompleteWhereInterrupted,
             [0.0, mean_ns(requests, TracedRequest::remote_completion_ns)],

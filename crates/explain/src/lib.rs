@@ -27,8 +27,9 @@ pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
-    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ReplayedHelp, RequestKind,
-    Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds, explain_requests,
+    ClockRange, Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ReplayedHelp,
+    RequestKind, Submitter, SubmitterParts, WaitParts, assemble_explanation, explain_request_kinds,
+    explain_requests,
 };
 pub use requests::{
     Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,

@@ -251,7 +251,11 @@ mod tests {
         queues.follow_step(130, &QueueStep::Tagged(request));
         let parts = queues.take_bios_of_request(190, &request).unwrap().parts;
         assert_eq!((parts.tag, parts.plug, parts.scheduler), (30, 60, 0));
-        assert_eq!(queues.take_bios_of_request(200, &request), None, "it was issued before");
+        assert_eq!(
+            queues.take_bios_of_request(200, &request),
+            None,
+            "it was issued before"
+        );
 
         queues.follow_step(300, &queued(request));
         queues.follow_step(310, &QueueStep::Tagged(request));
@@ -268,7 +272,9 @@ mod tests {
         queues.follow_step(100, &queued(block(DRIVE, 8, 4096)));
         queues.follow_step(110, &QueueStep::Tagged(block(DRIVE, 8, 4096)));
         queues.follow_step(120, &queued(block(DRIVE, 16, 4096)));
-        let origin = queues.take_bios_of_request(200, &block(DRIVE, 8, 8192)).unwrap();
+        let origin = queues
+            .take_bios_of_request(200, &block(DRIVE, 8, 8192))
+            .unwrap();
         assert_eq!(origin.parts.total_ns(), 100);
         assert_eq!(queues.bios, 0);
 
@@ -297,7 +303,9 @@ mod tests {
         queues.follow_step(403, &remapped(block(DRIVE, 2064, 4096), above, 16));
         queues.follow_step(405, &remapped(block(DRIVE, 2064, 4096), DRIVE | 1, 16));
         queues.follow_step(407, &queued(block(DRIVE, 2064, 4096)));
-        let origin = queues.take_bios_of_request(440, &block(DRIVE, 2064, 4096)).unwrap();
+        let origin = queues
+            .take_bios_of_request(440, &block(DRIVE, 2064, 4096))
+            .unwrap();
         assert_eq!(origin.parts.total_ns(), 40);
 
         // The same in a trace, where the partition keeps its name, and another bio has the sector that the remap is from.
@@ -312,13 +320,17 @@ mod tests {
         );
         let below = block(DRIVE, 2064, 4096);
         queues.follow_step(470, &QueueStep::Inserted(below));
-        let parts = queues.take_bios_of_request(485, &below).map(|origin| origin.parts);
+        let parts = queues
+            .take_bios_of_request(485, &below)
+            .map(|origin| origin.parts);
         assert_eq!(parts.map(|parts| parts.total_ns()), Some(40));
         assert_eq!(queues.bios, 0);
 
         // A trace names the partition.
         queues.follow_step(500, &queued(block(DRIVE | 1, 64, 4096)));
-        let origin = queues.take_bios_of_request(520, &block(DRIVE, 64, 4096)).unwrap();
+        let origin = queues
+            .take_bios_of_request(520, &block(DRIVE, 64, 4096))
+            .unwrap();
         assert_eq!(origin.parts.total_ns(), 20);
     }
 
@@ -346,7 +358,10 @@ mod tests {
         };
         assert_eq!(queues.take_bios_of_request(110, &read), None);
         queues.follow_step(120, &queued(block(second, 8, 4096)));
-        assert_eq!(queues.take_bios_of_request(130, &block(DRIVE, 8, 4096)), None);
+        assert_eq!(
+            queues.take_bios_of_request(130, &block(DRIVE, 8, 4096)),
+            None
+        );
     }
 
     #[test]

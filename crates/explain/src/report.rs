@@ -9,8 +9,8 @@ use crate::help::{Help, find_helpful_remedies};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
-use crate::residency::ResidencyShares;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
+use crate::residency::ResidencyShares;
 use crate::split::{Split, split_drive_from_exits};
 
 /// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
@@ -79,7 +79,10 @@ pub struct ClockRange {
 
 impl ClockRange {
     fn from_requests(group: &[&TracedRequest]) -> Option<Self> {
-        let known = group.iter().map(|request| request.khz).filter(|khz| *khz > 0);
+        let known = group
+            .iter()
+            .map(|request| request.khz)
+            .filter(|khz| *khz > 0);
         let requests = known.clone().count() as u64;
         let sum: u64 = known.clone().map(u64::from).sum();
         Some(Self {
@@ -261,11 +264,7 @@ struct KindKey {
 }
 
 impl KindKey {
-    fn from_request(
-        request: &TracedRequest,
-        by: Option<Submitter>,
-        metadata: &Metadata,
-    ) -> Self {
+    fn from_request(request: &TracedRequest, by: Option<Submitter>, metadata: &Metadata) -> Self {
         let submitter = by.map(|by| by.find_name(request, metadata));
         Self {
             device: request.device,
@@ -309,7 +308,11 @@ pub fn explain_request_kinds<'a>(
             requests,
         })
         .collect();
-    groups.sort_by(|a, b| b.kind.total_latency_ns().total_cmp(&a.kind.total_latency_ns()));
+    groups.sort_by(|a, b| {
+        b.kind
+            .total_latency_ns()
+            .total_cmp(&a.kind.total_latency_ns())
+    });
     groups
 }
 

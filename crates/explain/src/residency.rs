@@ -73,11 +73,14 @@ impl ResidencyShares {
 /// that has a counter of its own.
 fn requested_share_at_depth(residency: &IdleResidency, depth: u32) -> f64 {
     let cores = residency.reached.iter().filter(|state| !state.package);
-    let next = cores.map(|state| state.depth).filter(|other| *other > depth);
+    let next = cores
+        .map(|state| state.depth)
+        .filter(|other| *other > depth);
     let end = next.min().unwrap_or(u32::MAX);
-    let states = residency.requested.iter().filter(|state| {
-        depth_of_state(state).is_some_and(|number| (depth..end).contains(&number))
-    });
+    let states = residency
+        .requested
+        .iter()
+        .filter(|state| depth_of_state(state).is_some_and(|number| (depth..end).contains(&number)));
     let time = states.fold(0_u64, |sum, state| sum.saturating_add(state.time_ns));
     share_of(time, residency.cpu_time_ns)
 }
@@ -121,9 +124,14 @@ mod tests {
             idle_driver: Some(driver.to_owned()),
             residency: Some(IdleResidency {
                 cpu_time_ns: 1_000_000,
-                requested: [("POLL", 10_000), ("C1E", 40_000), ("C6", 300_000), ("C10", 500_000)]
-                    .map(|(name, time)| requested(name, time))
-                    .to_vec(),
+                requested: [
+                    ("POLL", 10_000),
+                    ("C1E", 40_000),
+                    ("C6", 300_000),
+                    ("C10", 500_000),
+                ]
+                .map(|(name, time)| requested(name, time))
+                .to_vec(),
                 reached: vec![
                     reached(true, 2, 450),
                     reached(false, 7, 200),

@@ -130,7 +130,8 @@ pub fn split_drive_from_exits(requests: &[&TracedRequest]) -> Split {
             state,
             met,
             cost,
-            quantiles_ns: cost.and_then(|_| exit_cost_at_quantiles(&comparison.samples, reference?, state)),
+            quantiles_ns: cost
+                .and_then(|_| exit_cost_at_quantiles(&comparison.samples, reference?, state)),
             reason,
         });
     }
@@ -206,12 +207,17 @@ fn costs_vary_with_gap(samples: &[Sample], others: &[u8]) -> Vec<bool> {
     if !pairs.any(|(a, b)| (a - b).abs() > LARGEST_VARIATION * a.abs().max(b.abs())) {
         return vec![false; others.len()];
     }
-    let halves = (estimate_costs(&short, others), estimate_costs(&long, others));
+    let halves = (
+        estimate_costs(&short, others),
+        estimate_costs(&long, others),
+    );
     let (Some(short), Some(long)) = halves else {
         return vec![false; others.len()];
     };
     let pairs = short.iter().zip(&long);
-    pairs.map(|(short, long)| estimates_contradict(short, long)).collect()
+    pairs
+        .map(|(short, long)| estimates_contradict(short, long))
+        .collect()
 }
 
 /// Half widths per 95 % interval that a difference between two halves reaches by chance: four standard errors, so about
@@ -219,7 +225,11 @@ fn costs_vary_with_gap(samples: &[Sample], others: &[u8]) -> Vec<bool> {
 const CHANCE: f64 = 4.0 / 1.96;
 
 fn estimate_mean_costs(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
-    solve_costs(&sum_by_block_and_stratum(samples, others, 1), &[1], others.len())
+    solve_costs(
+        &sum_by_block_and_stratum(samples, others, 1),
+        &[1],
+        others.len(),
+    )
 }
 
 impl ExitEstimate {

@@ -96,7 +96,8 @@ impl TracedLatencies {
 
     /// Latency that this share of the requests does not exceed, in ns.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
-        self.request_at_quantile(share).map(RequestTimes::latency_ns)
+        self.request_at_quantile(share)
+            .map(RequestTimes::latency_ns)
     }
 
     fn request_at_quantile(&self, share: f64) -> Option<&RequestTimes> {
@@ -193,7 +194,10 @@ mod tests {
         let latencies = (0..200).chain((0..58).map(|bit| (1_u64 << bit) + 12_345));
         for latency in latencies {
             let index = latency_range_index(latency);
-            let (low, next) = (shortest_latency_in_range(index), shortest_latency_in_range(index + 1));
+            let (low, next) = (
+                shortest_latency_in_range(index),
+                shortest_latency_in_range(index + 1),
+            );
             assert!((low..next).contains(&latency), "{latency}");
             assert!(next - low <= 1 + latency / 31, "{latency}");
         }
@@ -217,7 +221,10 @@ mod tests {
             summary.mean_times_near_quantile(0.99),
             Some([0.0, 1_000.0, 0.0, 9_000.0, 0.0])
         );
-        assert_eq!(summary.mean_times_near_quantile(0.5), Some([0.0, 1_000.0, 0.0, 0.0, 0.0]));
+        assert_eq!(
+            summary.mean_times_near_quantile(0.5),
+            Some([0.0, 1_000.0, 0.0, 0.0, 0.0])
+        );
         assert!((summary.mean_ns() - 1_180.0).abs() < 1e-9);
         let counts = summary
             .histogram()
@@ -225,6 +232,9 @@ mod tests {
             .map(|r| r.requests)
             .collect::<Vec<_>>();
         assert_eq!(counts, [98, 2]);
-        assert_eq!(TracedLatencies::default().mean_times_near_quantile(0.5), None);
+        assert_eq!(
+            TracedLatencies::default().mean_times_near_quantile(0.5),
+            None
+        );
     }
 }

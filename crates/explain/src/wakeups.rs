@@ -60,7 +60,9 @@ pub(crate) struct WakeUps {
 impl WakeUps {
     /// Learns which tasks are kernel threads that do I/O for others.
     pub(crate) fn learn_kernel_threads(&mut self, names: &BTreeMap<u32, String>) {
-        let threads = names.iter().filter(|(_, name)| is_name_of_kernel_io_thread(name));
+        let threads = names
+            .iter()
+            .filter(|(_, name)| is_name_of_kernel_io_thread(name));
         self.kernel_threads = threads.map(|(task, _)| *task).collect();
     }
 

@@ -72,7 +72,10 @@ fn find_helpful_remedies(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> 
         }],
         ..Metadata::default()
     };
-    explain_request_kinds(&collected, None, &metadata)[0].kind.help.clone()
+    explain_request_kinds(&collected, None, &metadata)[0]
+        .kind
+        .help
+        .clone()
 }
 
 fn remedy(all: &[Help], remedy: Remedy) -> Option<Help> {

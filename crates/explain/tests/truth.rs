@@ -9,7 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use wakepath_explain::{
-    Collector, ExitCost, MetState, Sibling, Split, TracedRequest, Unseparated, split_drive_from_exits,
+    Collector, ExitCost, MetState, Sibling, Split, TracedRequest, Unseparated,
+    split_drive_from_exits,
 };
 use wakepath_trace::recording::{
     Block, ClockCycles, Event, EventKind, IdlePeriod, Interrupt, Metadata, TimerKind,

@@ -8,8 +8,8 @@
 
 use wakepath_explain::{Collected, Collector, Hop, MetState, Notification, Sibling, TracedRequest};
 use wakepath_trace::recording::{
-    Block, ClockCycles, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata, QueueStep,
-    Recorded, TaskStep, TimerKind,
+    Block, ClockCycles, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata,
+    QueueStep, Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -131,7 +131,10 @@ fn cycles_tell_the_clock_whatever_was_asked_for() {
         (vec![asked(6_000)], 3_200_000),
         (vec![asked(6_000), clock(92_100, 1_640)], 800_000),
         // Without a usable reading of its own, a request has the CPU's last one.
-        (vec![clock(5_000, 1_640), asked(6_000), clock(92_100, 0)], 800_000),
+        (
+            vec![clock(5_000, 1_640), asked(6_000), clock(92_100, 0)],
+            800_000,
+        ),
     ] {
         let mut events = submission();
         events.extend(completed);

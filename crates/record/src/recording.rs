@@ -100,8 +100,7 @@ impl LiveRecording {
         let rings = make_rings(&mut ebpf, cpus as u32, buffer)
             .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
         // Programs without counters record no clocks.
-        let cycles =
-            cycles.filter(|cycles| cycles.hand_to_programs(&online, &mut ebpf).is_ok());
+        let cycles = cycles.filter(|cycles| cycles.hand_to_programs(&online, &mut ebpf).is_ok());
         let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
         let meter = Meter::start(ebpf.programs());
         let begun_ns = now_ns();

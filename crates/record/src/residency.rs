@@ -111,12 +111,18 @@ fn requested_between(
         }) else {
             continue;
         };
-        let requested = earlier.iter().zip(states).map(|(then, now)| RequestedState {
-            name: now.state.name.clone(),
-            entries: now.usage - then.usage,
-            refused: now.rejected.saturating_sub(then.rejected),
-            time_ns: now.time_us.saturating_sub(then.time_us).saturating_mul(1_000),
-        });
+        let requested = earlier
+            .iter()
+            .zip(states)
+            .map(|(then, now)| RequestedState {
+                name: now.state.name.clone(),
+                entries: now.usage - then.usage,
+                refused: now.rejected.saturating_sub(then.rejected),
+                time_ns: now
+                    .time_us
+                    .saturating_sub(then.time_us)
+                    .saturating_mul(1_000),
+            });
         residency.add(IdleResidency {
             cpu_time_ns: elapsed_ns,
             requested: requested.collect(),
@@ -218,7 +224,14 @@ mod tests {
         let rows: Vec<_> = found
             .requested
             .iter()
-            .map(|state| (state.name.as_str(), state.entries, state.refused, state.time_ns))
+            .map(|state| {
+                (
+                    state.name.as_str(),
+                    state.entries,
+                    state.refused,
+                    state.time_ns,
+                )
+            })
             .collect();
         assert_eq!(rows, [("C1", 3, 0, 400_000), ("C6", 1, 2, 100_000)]);
         assert!(found.cpu_time_ns > 0 && found.reached.is_empty());
@@ -226,7 +239,10 @@ mod tests {
         // The next interval begins where the last one ended.
         write_counts(root, 0, [[14, 1_500, 0], [6, 9_100, 3]]);
         let next = meter.take().unwrap();
-        assert_eq!((next.requested[0].entries, next.requested[1].entries), (1, 0));
+        assert_eq!(
+            (next.requested[0].entries, next.requested[1].entries),
+            (1, 0)
+        );
     }
 
     #[test]

@@ -114,12 +114,20 @@ mod tests {
         assert_eq!(cgroups.path_by_number(number), Some("/later.scope"));
         assert_eq!(cgroups.path_by_number(0), None);
         // A file is no cgroup.
-        assert_eq!(cgroups.path_by_number(inode(&mount.join("cgroup.procs"))), None);
+        assert_eq!(
+            cgroups.path_by_number(inode(&mount.join("cgroup.procs"))),
+            None
+        );
     }
 
     #[test]
     fn without_a_hierarchy_no_path_is_known() {
-        for mounts in [None, Some(""), Some("cgroup2"), Some("cgroup2 /no/such/place cgroup2 rw 0 0\n")] {
+        for mounts in [
+            None,
+            Some(""),
+            Some("cgroup2"),
+            Some("cgroup2 /no/such/place cgroup2 rw 0 0\n"),
+        ] {
             let directory = tempfile::tempdir().unwrap();
             if let Some(mounts) = mounts {
                 fs::create_dir_all(directory.path().join("proc/self")).unwrap();

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use wakepath_hardware::IdleState;
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, Event, EventKind, IdlePeriod, IdleResidency,
-    Metadata, Overwrite, QueueStep, ReachedState, RequestedState, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency, Metadata,
+    Overwrite, QueueStep, ReachedState, Recorded, RequestedState, Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -139,10 +139,15 @@ fn the_answer_comes_first_and_in_each_format() {
 fn submitters_are_told_apart_by_process_and_by_cgroup() {
     let folder = TempDir::new().unwrap();
     let more = Metadata {
-        tasks: [(7, "fio"), (8, "fio")].map(|(task, name)| (task, name.to_owned())).into(),
-        cgroups: [(7, "/user.slice"), (8, "/system.slice/backup\u{1b}[2J.service")]
-            .map(|(task, path)| (task, path.to_owned()))
+        tasks: [(7, "fio"), (8, "fio")]
+            .map(|(task, name)| (task, name.to_owned()))
             .into(),
+        cgroups: [
+            (7, "/user.slice"),
+            (8, "/system.slice/backup\u{1b}[2J.service"),
+        ]
+        .map(|(task, path)| (task, path.to_owned()))
+        .into(),
         ..Metadata::default()
     };
     let path = write_recording_by(folder.path(), 3_000, more);
@@ -156,7 +161,12 @@ fn submitters_are_told_apart_by_process_and_by_cgroup() {
     assert_eq!(plain["kinds"].as_array().unwrap().len(), 1);
     let rows = |name: &str| {
         let rows = plain[name].as_array().unwrap().iter();
-        let rows = rows.map(|row| (row["name"].as_str().unwrap(), row["requests"].as_u64().unwrap()));
+        let rows = rows.map(|row| {
+            (
+                row["name"].as_str().unwrap(),
+                row["requests"].as_u64().unwrap(),
+            )
+        });
         rows.collect::<Vec<_>>()
     };
     assert_eq!(rows("processes"), [("fio", 3_000)]);
@@ -165,15 +175,27 @@ fn submitters_are_told_apart_by_process_and_by_cgroup() {
 
     let by_cgroup = json(&["--by", "cgroup"]);
     let kinds = by_cgroup["kinds"].as_array().unwrap();
-    let named: Vec<_> = kinds.iter().map(|kind| (&kind["submitter"], &kind["requests"])).collect();
-    assert_eq!(format!("{named:?}"), format!("{:?}", [
-        (&serde_json::json!("/user.slice"), &serde_json::json!(2_000)),
-        (&serde_json::json!(backup), &serde_json::json!(1_000)),
-    ]));
+    let named: Vec<_> = kinds
+        .iter()
+        .map(|kind| (&kind["submitter"], &kind["requests"]))
+        .collect();
+    assert_eq!(
+        format!("{named:?}"),
+        format!(
+            "{:?}",
+            [
+                (&serde_json::json!("/user.slice"), &serde_json::json!(2_000)),
+                (&serde_json::json!(backup), &serde_json::json!(1_000)),
+            ]
+        )
+    );
     assert_eq!(json(&["--by", "process"])["kinds"][0]["submitter"], "fio");
 
     let csv = printed(&[path, "--by", "cgroup", "--format", "csv"]);
-    assert!(csv.starts_with("device,direction,size,cgroup,requests,"), "{csv}");
+    assert!(
+        csv.starts_with("device,direction,size,cgroup,requests,"),
+        "{csv}"
+    );
     let table = printed(&[path, "--by", "cgroup"]);
     assert!(table.contains("4 KiB, by /user.slice: mean"), "{table}");
     assert!(!table.contains('\u{1b}'), "{table}");
@@ -182,8 +204,16 @@ fn submitters_are_told_apart_by_process_and_by_cgroup() {
     let results = folder.path().join("results");
     printed(&[path, "--by", "cgroup", "-o", results.to_str().unwrap()]);
     let reader = ResultReader::open(&results).unwrap();
-    let names: Vec<_> = reader.document().workloads.iter().map(|w| w.name.as_str()).collect();
-    assert!(names.iter().any(|name| name.ends_with("by /user.slice")), "{names:?}");
+    let names: Vec<_> = reader
+        .document()
+        .workloads
+        .iter()
+        .map(|w| w.name.as_str())
+        .collect();
+    assert!(
+        names.iter().any(|name| name.ends_with("by /user.slice")),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -195,7 +225,12 @@ fn states_reached_are_set_beside_those_asked_for() {
         refused: 1,
         time_ns,
     };
+    let recorded = Recorded {
+        idle: DataQuality::Exact,
+        ..Recorded::default()
+    };
     let more = Metadata {
+        recorded,
         idle_driver: Some("intel_idle".to_owned()),
         residency: Some(IdleResidency {
             cpu_time_ns: 1_000_000,
@@ -212,7 +247,10 @@ fn states_reached_are_set_beside_those_asked_for() {
     let path = write_recording_by(folder.path(), 200, more);
     let assert = explain(&[path.to_str().unwrap()]).success();
     let table = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
-    let row = table.lines().find(|line| line.starts_with("core C6")).unwrap();
+    let row = table
+        .lines()
+        .find(|line| line.starts_with("core C6"))
+        .unwrap();
     let words: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(words, ["core", "C6", "60.0", "20.7"], "{table}");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
@@ -220,7 +258,11 @@ fn states_reached_are_set_beside_those_asked_for() {
 
     // Without them it is said.
     let other = TempDir::new().unwrap();
-    let path = write_recording(other.path(), 200);
+    let more = Metadata {
+        recorded,
+        ..Metadata::default()
+    };
+    let path = write_recording_by(other.path(), 200, more);
     let assert = explain(&[path.to_str().unwrap()]).success();
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains("no residency counters"), "{said}");

@@ -34,10 +34,22 @@ fn true_exit(state: &str) -> f64 {
 
 /// Jobs whose pauses vary, so that equal gaps meet several states.
 const JOBS: [(&str, &str); 4] = [
-    ("poisson-300", "rate_iops=300\nrate_process=poisson\nruntime=12s"),
-    ("poisson-1000", "rate_iops=1000\nrate_process=poisson\nruntime=6s"),
-    ("poisson-2500", "rate_iops=2500\nrate_process=poisson\nruntime=4s"),
-    ("two-poisson-500", "rate_iops=500\nrate_process=poisson\nnumjobs=2\nruntime=6s"),
+    (
+        "poisson-300",
+        "rate_iops=300\nrate_process=poisson\nruntime=12s",
+    ),
+    (
+        "poisson-1000",
+        "rate_iops=1000\nrate_process=poisson\nruntime=6s",
+    ),
+    (
+        "poisson-2500",
+        "rate_iops=2500\nrate_process=poisson\nruntime=4s",
+    ),
+    (
+        "two-poisson-500",
+        "rate_iops=500\nrate_process=poisson\nnumjobs=2\nruntime=6s",
+    ),
 ];
 
 /// A study of these jobs under several policies, on a machine with a spread of service times.
@@ -152,16 +164,21 @@ fn judge(name: &str, kind: &Value, counts: &str) -> Judged {
     }
     let mean = kind["parts"]["latency_ns"].as_f64().unwrap();
     if (charged - truth).abs() > 0.05 * mean {
-        judged.wrong.push(format!("{name}: exits {charged:.0} of {truth:.0} in {mean:.0} ns"));
+        judged.wrong.push(format!(
+            "{name}: exits {charged:.0} of {truth:.0} in {mean:.0} ns"
+        ));
     }
     // The drive's own time, from the moment that the driver gave it a request.
     let reads = drive_count(counts, "reads");
-    let times = ["service_ns", "queued_ns", "late_ns"].map(|time| drive_count(counts, time) / reads);
+    let times =
+        ["service_ns", "queued_ns", "late_ns"].map(|time| drive_count(counts, time) / reads);
     let drive = times.iter().sum::<f64>();
     let rest = kind["rest_ns"].as_f64().unwrap() - reference;
     println!("{name}: drive {rest:.0} of {drive:.0} ns");
     if judged.costs > 0 && (rest - drive).abs() > 0.02 * drive + 1_000.0 {
-        judged.wrong.push(format!("{name}: drive {rest:.0} of {drive:.0} ns"));
+        judged
+            .wrong
+            .push(format!("{name}: drive {rest:.0} of {drive:.0} ns"));
     }
     judged
 }
@@ -178,7 +195,8 @@ fn check_cells(out: &Path, fewest: usize) {
     for recording in recordings {
         let number = recording.file_stem().unwrap().to_str().unwrap().to_owned();
         let seen = leave_out_drive(&recording);
-        let answer = json(&wakepath(&["explain", seen.to_str().unwrap(), "--format", "json"]).success());
+        let answer =
+            json(&wakepath(&["explain", seen.to_str().unwrap(), "--format", "json"]).success());
         let counts = fs::read_to_string(out.join(format!("guest-1/runs/{number}.drive"))).unwrap();
         let judged = judge(&number, &answer["kinds"][0], &counts);
         cells += usize::from(judged.costs > 0);

@@ -25,7 +25,10 @@ fn run(test: &str, shared: &'static Shared, parameters: &str) -> Option<&'static
 /// The largest kind of requests of a cell, whose parts add up.
 fn largest_kind(guest: &Guest, cell: &str) -> Value {
     let answer = guest.json(&format!("{cell}.json"));
-    assert!(answer["coverage"]["requests"].as_u64().unwrap() > 100, "{cell}");
+    assert!(
+        answer["coverage"]["requests"].as_u64().unwrap() > 100,
+        "{cell}"
+    );
     for kind in answer["kinds"].as_array().unwrap() {
         let part = |name: &str| kind["parts"][name].as_f64().unwrap();
         let parts = ["out_ns", "interrupt_ns", "remote_exit_ns", "remote_ns"];
@@ -47,7 +50,9 @@ fn share(kind: &Value, count: &str) -> f64 {
 fn requests_by_interrupt(answer: &Value, names: impl Fn(&str) -> bool) -> (u64, u64) {
     let interrupts = answer["interrupts"].as_array().unwrap();
     let count = |row: &Value| row["requests"].as_u64().unwrap();
-    let named = interrupts.iter().filter(|row| names(row["name"].as_str().unwrap()));
+    let named = interrupts
+        .iter()
+        .filter(|row| names(row["name"].as_str().unwrap()));
     (named.map(count).sum(), interrupts.iter().map(count).sum())
 }
 
@@ -63,9 +68,16 @@ fn check_cells(guest: &Guest, threads: bool) {
     let cgroups = answer["cgroups"].as_array().unwrap();
     assert_eq!(cgroups[0]["name"], "/load", "{cgroups:?}");
     let states = answer["residency"]["requested"].as_array().unwrap();
-    let names: Vec<_> = states.iter().map(|s| s["state"].as_str().unwrap()).collect();
+    let names: Vec<_> = states
+        .iter()
+        .map(|s| s["state"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["POLL", "C1", "C1E", "C6", "C8"]);
-    assert!(states.iter().any(|state| state["entries"].as_u64() > Some(100)));
+    assert!(
+        states
+            .iter()
+            .any(|state| state["entries"].as_u64() > Some(100))
+    );
 
     // One queue: whether another CPU completes is what rq_affinity says.
     let elsewhere = guest.text("interrupted-cpu.txt").trim() == "1";
@@ -75,7 +87,10 @@ fn check_cells(guest: &Guest, threads: bool) {
     });
     println!("completed by another CPU: {affinities:?}, interrupts elsewhere: {elsewhere}");
     assert!(affinities[0] < 0.02, "{affinities:?}");
-    assert!(!elsewhere || threads || affinities[2] > 0.9, "{affinities:?}");
+    assert!(
+        !elsewhere || threads || affinities[2] > 0.9,
+        "{affinities:?}"
+    );
 
     largest_kind(guest, "cpu-offline");
 

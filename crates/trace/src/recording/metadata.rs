@@ -288,10 +288,14 @@ impl Metadata {
             self.cgroups.entry(task).or_insert(path);
         }
         // Counters of some parts only say nothing of the whole.
-        self.residency = self.residency.take().zip(next.residency).map(|(mut all, part)| {
-            all.add(part);
-            all
-        });
+        self.residency = self
+            .residency
+            .take()
+            .zip(next.residency)
+            .map(|(mut all, part)| {
+                all.add(part);
+                all
+            });
         self.cpus = self.cpus.max(next.cpus);
         self.span_ns = match (self.span_ns, next.span_ns) {
             (Some([first, last]), Some([begins, ends])) => {

@@ -19,8 +19,8 @@ mod writer;
 
 pub use error::{RecordingError, tail_path};
 pub use event::{
-    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
-    TimerKind,
+    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
+    TaskStep, TimerKind,
 };
 pub use idle_tracker::IdleTracker;
 pub use metadata::{

@@ -6,8 +6,8 @@
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::event::{
-    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
-    TimerKind,
+    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
+    TaskStep, TimerKind,
 };
 
 /// 64-bit columns, in file order.

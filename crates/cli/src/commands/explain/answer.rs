@@ -1,13 +1,13 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind, SubmitterParts,
-    TimerLateness, Unseparated, WaitParts,
+    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind,
+    SubmitterParts, TimerLateness, Unseparated, WaitParts,
 };
 
 use super::arguments::By;
-use super::{help, residency};
 use super::wording::{count_kinds_to_say, direction, kind_name, rest_name, size, us};
+use super::{help, residency};
 use crate::output::{self, Format, Screen};
 
 /// Prints an explanation, whose kinds are told apart `by` submitter or not.
@@ -48,11 +48,7 @@ fn name_header(by: Option<By>) -> Vec<&'static str> {
     columns.into_iter().chain(by.map(By::column)).collect()
 }
 
-fn print_answer(
-    explanation: &Explanation,
-    by: Option<By>,
-    out: &mut Screen,
-) -> anyhow::Result<()> {
+fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> anyhow::Result<()> {
     let names = name_header(by);
     print_sentences(&explanation.kinds, out)?;
     for lateness in &explanation.timers {

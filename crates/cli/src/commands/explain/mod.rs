@@ -51,11 +51,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let groups = wakepath_explain::explain_request_kinds(
-        &collected,
-        args.by.map(Into::into),
-        &metadata,
-    );
+    let groups =
+        wakepath_explain::explain_request_kinds(&collected, args.by.map(Into::into), &metadata);
     let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, &metadata);
     if let Some(dir) = &args.output {
         let mut moments = moments::find(results::keep_large_kinds(&groups));

@@ -307,7 +307,9 @@ fn make_run(workload: &Workload<'_>, blocks: &TimeBlocks, block: usize, index: u
     run.duration_ns = blocks.length;
     let requests = workload.requests.iter();
     let inside: Vec<&&TracedRequest> = requests.filter(|r| blocks.find(r) == block).collect();
-    let times = inside.iter().map(|r| RequestTimes::from_request(workload.kind, r));
+    let times = inside
+        .iter()
+        .map(|r| RequestTimes::from_request(workload.kind, r));
     let summary = TracedLatencies::new(times);
     if block == 0 {
         let spans = workload.moments.iter();
@@ -377,7 +379,9 @@ fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
 
 fn attribute(summary: &TracedLatencies) -> Vec<LatencyPart> {
     let shares = [0.5, 0.9, 0.99, 0.999];
-    let quantiles = shares.into_iter().map(|share| summary.mean_times_near_quantile(share));
+    let quantiles = shares
+        .into_iter()
+        .map(|share| summary.mean_times_near_quantile(share));
     let all = std::iter::once(Some(summary.mean_times())).chain(quantiles);
     let rows = AttributionAt::ALL.into_iter().zip(all);
     rows.filter_map(|(at, times)| Some((at, times?)))
