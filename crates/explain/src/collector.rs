@@ -341,10 +341,10 @@ impl Collector {
                 }
             }
             Interrupt::Sent { target } => {
-                self.note_notification(time, on, target, Notification::Ipi)
+                self.note_notification(time, on, target, Notification::Ipi);
             }
             Interrupt::Stored { target } => {
-                self.note_notification(time, on, target, Notification::Store)
+                self.note_notification(time, on, target, Notification::Store);
             }
         }
     }

@@ -159,7 +159,7 @@ mod tests {
             (true, 2, 0.45, None),
         ];
         assert_eq!(rows, expected);
-        assert_eq!(shares.requested[2].share, 0.3);
+        assert!((shares.requested[2].share - 0.3).abs() < 1e-9);
         assert_eq!(shares.requested[2].refused, 2);
     }
 
@@ -178,6 +178,6 @@ mod tests {
             ..IdleResidency::default()
         });
         let shares = ResidencyShares::from_metadata(&metadata).unwrap();
-        assert_eq!(shares.requested[0].share, 1.0);
+        assert!((shares.requested[0].share - 1.0).abs() < 1e-9);
     }
 }

@@ -103,10 +103,9 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
         let drive = (80_000.0 * spread.sample(&mut random)) as u64 + tail + asleep;
         let slow = trap == Trap::SlowClock && random.random_bool(0.5);
         let chance = match trap {
-            Trap::SlowClock if slow => 0.8,
-            Trap::SlowClock => 0.2,
             Trap::DriveSleeps if gap > 300_000 => 0.8,
-            Trap::DriveSleeps => 0.2,
+            Trap::SlowClock if slow => 0.8,
+            Trap::DriveSleeps | Trap::SlowClock => 0.2,
             Trap::GapDecides => f64::from(u8::from(gap > 283_000)),
             _ => 0.5,
         };

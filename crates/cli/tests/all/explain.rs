@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use wakepath_hardware::IdleState;
 use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency, Metadata,
-    Overwrite, QueueStep, ReachedState, Recorded, RequestedState, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdlePeriod, IdleResidency,
+    Metadata, Overwrite, QueueStep, ReachedState, Recorded, RequestedState, Writer,
 };
 use wakepath_units::Nanoseconds;
 
