@@ -82,7 +82,7 @@ impl ResidencyMeter {
 impl Reading {
     fn take(system: &System, hardware: &mut [HardwareCounter]) -> Self {
         let cpus = system.cpus().into_iter();
-        let counts = cpus.map(|cpu| (cpu, system.idle_counts(cpu)));
+        let counts = cpus.map(|cpu| (cpu, system.read_idle_counts(cpu)));
         let ticks = hardware.iter_mut().map(|counter| {
             let state = counter.state.read().ok()?;
             Some([state, counter.clock.read().ok()?])
@@ -138,9 +138,11 @@ fn open_counters(root: &Root) -> Vec<HardwareCounter> {
     let mut counters = Vec::new();
     for (unit, package) in UNITS {
         let folder = format!("sys/bus/event_source/devices/{unit}");
-        let mask = root.optional(&format!("{folder}/cpumask"));
-        let cpus = mask.and_then(|mask| cpus::parse(&mask)).unwrap_or_default();
-        for name in root.names(&format!("{folder}/events")) {
+        let mask = root.read_text_if_readable(&format!("{folder}/cpumask"));
+        let cpus = mask
+            .and_then(|mask| cpus::parse_cpu_list(&mask))
+            .unwrap_or_default();
+        for name in root.list_names(&format!("{folder}/events")) {
             let Some(depth) = depth_of_event(&name) else {
                 continue;
             };
@@ -215,7 +217,7 @@ mod tests {
         for cpu in 0..3 {
             write_counts(root, cpu, [[10, 1_000, 0], [5, 9_000, 1]]);
         }
-        let mut meter = ResidencyMeter::start(System::new(Root::at(root)));
+        let mut meter = ResidencyMeter::start(System::new(Root::at_directory(root)));
         write_counts(root, 0, [[13, 1_400, 0], [6, 9_100, 3]]);
         // Its counters went back: the CPU came anew.
         write_counts(root, 1, [[2, 10, 0], [9, 9_900, 1]]);
@@ -248,7 +250,7 @@ mod tests {
     #[test]
     fn a_machine_without_idle_states_has_no_residency() {
         let directory = tempfile::tempdir().unwrap();
-        let mut meter = ResidencyMeter::start(System::new(Root::at(directory.path())));
+        let mut meter = ResidencyMeter::start(System::new(Root::at_directory(directory.path())));
         assert_eq!(meter.take(), None);
         // Not even files are missing: only numbers are.
         write_online(directory.path(), "0\n");

@@ -23,11 +23,13 @@ pub struct CgroupPaths {
 impl CgroupPaths {
     /// Finds the hierarchy's mount, and the cgroups of now.
     pub fn find_mount(root: &Root) -> Self {
-        let mounts = root.optional("proc/self/mounts").unwrap_or_default();
+        let mounts = root
+            .read_text_if_readable("proc/self/mounts")
+            .unwrap_or_default();
         let mount = mounts.lines().find_map(|line| {
             let mut words = line.split_whitespace();
             let (place, kind) = (words.nth(1)?, words.next()?);
-            (kind == "cgroup2").then(|| root.path(place.trim_start_matches('/')))
+            (kind == "cgroup2").then(|| root.absolute_path(place.trim_start_matches('/')))
         });
         let mut found = Self {
             mount,
@@ -100,7 +102,7 @@ mod tests {
                       cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         fs::write(directory.path().join("proc/self/mounts"), mounts).unwrap();
-        let mut cgroups = CgroupPaths::find_mount(&Root::at(directory.path()));
+        let mut cgroups = CgroupPaths::find_mount(&Root::at_directory(directory.path()));
         assert_eq!(cgroups.path_by_number(inode(&mount)), Some("/"));
         let path = cgroups.path_by_number(inode(&service));
         assert_eq!(path, Some("/system.slice/cron.service"));
@@ -133,7 +135,7 @@ mod tests {
                 fs::create_dir_all(directory.path().join("proc/self")).unwrap();
                 fs::write(directory.path().join("proc/self/mounts"), mounts).unwrap();
             }
-            let mut cgroups = CgroupPaths::find_mount(&Root::at(directory.path()));
+            let mut cgroups = CgroupPaths::find_mount(&Root::at_directory(directory.path()));
             assert_eq!(cgroups.path_by_number(1), None, "{mounts:?}");
         }
     }

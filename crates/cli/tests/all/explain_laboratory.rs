@@ -107,14 +107,14 @@ fn leave_out_drive(recording: &Path) -> PathBuf {
     let mut reader = Reader::open(recording).unwrap();
     let mut writer = Writer::create(&path, Overwrite::Yes, reader.metadata().clone()).unwrap();
     reader
-        .for_each(|event| -> Result<(), RecordingError> {
+        .for_each_event(|event| -> Result<(), RecordingError> {
             if event.cpu == DRIVE_CPU {
                 return Ok(());
             }
-            writer.push(&event)
+            writer.add_event(&event)
         })
         .unwrap();
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     path
 }
 
