@@ -251,7 +251,7 @@ fn simulate_job(
 ) -> Result<PolicyResult, StudyError> {
     #[expect(clippy::expect_used, reason = "constants that the tests parse")]
     let file = fio::parse(job, "doctor").expect("a job of our own");
-    let plan = Plan::on_the_spot(
+    let plan = Plan::without_file(
         load,
         machine.clone(),
         file.into(),

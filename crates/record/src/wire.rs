@@ -652,7 +652,7 @@ mod tests {
             reference: 4_800,
         };
         assert_eq!(kind_of(&bytes), RecordKind::Clock(clock));
-        assert!(decode(&bytes[..23]).all(|record| record.is_err()));
+        assert!(decode_records(&bytes[..23]).all(|record| record.is_err()));
     }
 
     #[test]

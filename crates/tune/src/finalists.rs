@@ -82,7 +82,7 @@ impl Decision {
             ran.extend(run_and_describe_candidate(search, &baseline, candidate)?);
         }
         ran.sort_by(|a, b| {
-            let sign = search.question.objective.goal.sign();
+            let sign = search.question.objective.goal.sign_to_minimise();
             percent_beyond_limits(&a.finalist)
                 .total_cmp(&percent_beyond_limits(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
@@ -178,7 +178,7 @@ fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]
         LEVEL,
         search.seed,
     );
-    let wanted = objective.goal.sign() * objective.metric.better.sign();
+    let wanted = objective.goal.sign_to_minimise() * objective.metric.better.gain_sign();
     let mut gain = found.ok()?;
     // `Gain` is positive for the metric's better direction; the goal may ask for the other.
     if wanted > 0.0 {

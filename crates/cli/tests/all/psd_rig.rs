@@ -395,7 +395,7 @@ fn check_daemon(test: &str, kernel: &str) {
 fn check_study(guest: &Guest) {
     println!("{}", guest.text("study.txt"));
     let results = ResultReader::open(guest.path("study")).unwrap();
-    for run in results.runs().unwrap() {
+    for run in results.read_runs().unwrap() {
         let expected = if run.key.policy == "leases" { 1.0 } else { 0.0 };
         for metric in ["leases", "deep"] {
             let found = run.metrics.iter().find(|(name, _)| name == metric);

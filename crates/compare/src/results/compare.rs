@@ -219,7 +219,7 @@ fn metric_summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Ve
                 metric: metric.name.to_string(),
                 policy: policy.clone(),
                 workloads: ratios.len(),
-                percent: metric.better.sign() * change,
+                percent: metric.better.gain_sign() * change,
             });
         }
     }

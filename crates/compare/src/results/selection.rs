@@ -1,7 +1,7 @@
 //! Selecting machines, workloads and metrics to compare.
 
 use wakepath_results::Metric;
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 
 use super::error::CompareError;
 use super::source::Source;
@@ -24,7 +24,8 @@ pub struct CompareOptions {
 impl CompareOptions {
     /// Whether a workload on a machine is to be compared.
     pub(super) fn select(&self, machine: &str, workload: &str) -> bool {
-        is_among(&self.machines, machine) && is_among(&self.workloads, workload)
+        is_empty_or_contains(&self.machines, machine)
+            && is_empty_or_contains(&self.workloads, workload)
     }
 
     /// Checks the names of workloads and machines.
@@ -41,7 +42,7 @@ impl CompareOptions {
         if self.metrics.is_empty() {
             let asked = |name: &str| {
                 let mut questions = sources.iter().flat_map(|s| &s.document.questions);
-                questions.any(|q| q.metrics().any(|m| m == name))
+                questions.any(|q| q.metric_names().any(|m| m == name))
             };
             let interesting = known.into_iter().filter(|m| m.headline || asked(&m.name));
             return Ok(interesting.cloned().collect());

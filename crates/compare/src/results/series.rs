@@ -79,7 +79,7 @@ impl SeriesTable {
     /// Adds the names that the source's document has.
     fn add_names(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
         let document = &source.document;
-        for (machine, workload) in document.loads() {
+        for (machine, workload) in document.machine_workload_pairs() {
             if options.select(&machine.name, &workload.name) {
                 let load = Load::new(document, &machine.name, &workload.name);
                 index_of(&mut self.loads, load);

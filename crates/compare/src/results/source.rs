@@ -25,7 +25,7 @@ impl Source {
     /// # Errors
     /// The result cannot be read.
     pub fn read(name: &str, results: &ResultReader) -> Result<Self, ResultsError> {
-        Self::new(name, results, results.metrics()?)
+        Self::new(name, results, results.read_metric_rows()?)
     }
 
     /// A source with given values.
@@ -38,13 +38,13 @@ impl Source {
         rows: Vec<MetricRow>,
     ) -> Result<Self, ResultsError> {
         let document = results.document().clone();
-        let workloads = document.workloads.iter().filter(|w| w.has_copy());
+        let workloads = document.workloads.iter().filter(|w| w.has_copied_source());
         let workload_files = workloads.map(|w| w.source.clone());
         let machine_files = document.machines.iter().map(|m| m.source.clone());
         let mut files = BTreeMap::new();
         for file in workload_files.chain(machine_files) {
             // Results from other tools have no copies.
-            if let Some(text) = results.file(&file)? {
+            if let Some(text) = results.read_file_if_present(&file)? {
                 files.insert(file, text);
             }
         }

@@ -12,14 +12,14 @@ pub(super) fn print(residency: &ResidencyShares, out: &mut Screen) -> anyhow::Re
     if !residency.requested.is_empty() {
         writeln!(out)?;
         let rows = residency.requested.iter().map(requested_cells);
-        output::table(out, REQUESTED, rows)?;
+        output::write_table(out, REQUESTED, rows)?;
     }
     if !residency.reached.is_empty() {
         writeln!(out)?;
-        output::table(out, REACHED, residency.reached.iter().map(reached_cells))?;
+        output::write_table(out, REACHED, residency.reached.iter().map(reached_cells))?;
         let text = "Hardware states by the processor's own counters. A core is only as deep as its least idle CPU asks for, and \
                     hardware may choose a shallower state.";
-        out.prose(text, 2)?;
+        out.write_folded(text, 2)?;
     }
     Ok(())
 }

@@ -50,13 +50,13 @@ pub fn answer(
     let document = &source.document;
     let policies = document.policies.iter().map(|p| &p.name);
     let policies: Vec<String> = policies
-        .filter(|name| question.has_policy(name))
+        .filter(|name| question.includes_policy(name))
         .map(|name| policy_name(sources, source, name))
         .collect();
     let mut machines: Vec<&str> = document
-        .loads()
+        .machine_workload_pairs()
         .filter(|(machine, workload)| {
-            question.has_machine(&machine.name) && question.has_workload(&workload.name)
+            question.includes_machine(&machine.name) && question.includes_workload(&workload.name)
         })
         .map(|(machine, _)| machine.name.as_str())
         .collect();
@@ -84,9 +84,9 @@ pub fn answer(
 /// The loads of a question on a machine, or on all machines.
 fn asked_loads(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
     document
-        .loads()
+        .machine_workload_pairs()
         .filter(|(on, workload)| {
-            question.has_machine(&on.name) && question.has_workload(&workload.name)
+            question.includes_machine(&on.name) && question.includes_workload(&workload.name)
         })
         .filter(|(on, _)| machine.is_none_or(|name| on.name == name))
         .map(|(on, workload)| Load::new(document, &on.name, &workload.name))
@@ -131,7 +131,7 @@ fn front_policies(
     among: &Subset,
 ) -> Result<Vec<String>, CompareError> {
     let mut metrics: Vec<String> = Vec::new();
-    for name in question.metrics() {
+    for name in question.metric_names() {
         if !metrics.iter().any(|m| m == name) {
             metrics.push(name.to_owned());
         }
