@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_compare::results::{CompareOptions, Source, compare};
+use wakepath_compare::results::{CompareOptions, Source, compare_results};
 use wakepath_results::ResultReader;
 use wakepath_results::import::mmtests::Benchmark;
 use wakepath_results::import::parse_tool_output;
@@ -25,12 +25,12 @@ fuzz_target!(|text: &str| {
         }
         let document = imported.make_document("fuzz");
         let results = ResultReader::for_imported_runs("fuzz", document, imported.runs);
-        let source = Source::read("fuzz", &results).expect("it is in memory");
+        let source = Source::read_result("fuzz", &results).expect("it is in memory");
         let options = CompareOptions {
             metrics: vec!["all".to_owned()],
             ..CompareOptions::default()
         };
         // Accepted results may only lack anything to compare.
-        let _ = compare(&[source], &options);
+        let _ = compare_results(&[source], &options);
     }
 });

@@ -96,7 +96,8 @@ fn complete_set_text(place: Place) -> impl Iterator<Item = PossibleValue> {
     mechanisms_possible_at(place)
         .map(|m| {
             // A mechanism with a file's name: the user goes on typing.
-            let name = ProgramForm::named(m.name).map_or(m.name, ProgramForm::prefix);
+            let name =
+                ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
@@ -148,7 +149,7 @@ pub(crate) fn load_custom_governors(
 /// Prints the compiler's warnings about custom governors, once per governor.
 pub(crate) fn show_compiler_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     let mut told = Vec::new();
-    for program in sets.into_iter().filter_map(PolicySet::program) {
+    for program in sets.into_iter().filter_map(PolicySet::own_governor) {
         if let Some(warnings) = program.warnings()
             && !told.contains(&program)
         {
@@ -185,7 +186,7 @@ pub(crate) fn sets_beside_study(
         return Ok(sets.to_vec());
     }
     sets.iter()
-        .map(|set| set.clone().map_program(with_absolute_program_path))
+        .map(|set| set.clone().map_own_governor(with_absolute_program_path))
         .collect()
 }
 
@@ -194,7 +195,7 @@ fn with_absolute_program_path(program: &Program) -> anyhow::Result<Program> {
     let text = path
         .to_str()
         .context("the path of this folder is not UTF-8")?;
-    Ok(program.at(text))
+    Ok(program.with_path(text))
 }
 
 /// Joins all arguments into one policy set.
@@ -203,5 +204,5 @@ fn with_absolute_program_path(program: &Program) -> anyhow::Result<Program> {
 /// An argument is no policy set, or two contradict each other.
 pub(crate) fn join_into_one_set(texts: &[String]) -> Result<PolicySet, SpecError> {
     let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
-    PolicySet::join(sets?)
+    PolicySet::join_sets(sets?)
 }

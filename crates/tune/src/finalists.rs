@@ -1,6 +1,6 @@
 //! The decision: finalists on fresh seeds, intervals corrected for the number of finalists, useless parts left out.
 
-use wakepath_compare::{Design, Gain, gain, interval_of_mean};
+use wakepath_compare::{Design, Gain, estimate_gain, interval_of_mean};
 use wakepath_policies::PolicySet;
 use wakepath_results::{Mean, Metric};
 
@@ -170,7 +170,7 @@ fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
 /// The gain of a series over the baseline, in the direction of the goal.
 fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
-    let found = gain(
+    let found = estimate_gain(
         objective.metric,
         baseline,
         series,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use wakepath_compare::results::{
     Answer, CompareOptions, Comparison, ComparisonFile, Objective, Points, Source, add_idle_rates,
-    answers, choose, compare, front, scopes,
+    answer_all_questions, choose_policy, compare_results, find_pareto_front, say_per_machine,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::from_results;
@@ -84,12 +84,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let opened = import::open_results(&args.results)?;
     let mut sources: Vec<Source> = opened
         .iter()
-        .map(|o| Source::read(&o.name, &o.results))
+        .map(|o| Source::read_result(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
     let results: Vec<&ResultReader> = opened.iter().map(|o| &o.results).collect();
     add_idle_rates(&mut sources, &results)?;
     let goal = args.metric_and_goal()?;
-    let comparison = compare(&sources, &args.make_compare_options(&sources))?;
+    let comparison = compare_results(&sources, &args.make_compare_options(&sources))?;
     arguments::warn_of_shares_as_percentages(&args.keep);
     if let Some((metric, goal)) = goal {
         return print_choices(args, metric, goal, &comparison, out);
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     // All results answer the questions of the study.
     let answers = if args.metric.is_empty() && args.workload.is_empty() && args.machine.is_empty() {
-        answers(&sources, &comparison)
+        answer_all_questions(&sources, &comparison)
     } else {
         Vec::new()
     };
@@ -172,14 +172,14 @@ fn print_choices(
     comparison: &Comparison,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let choices = scopes(comparison, |among| {
+    let choices = say_per_machine(comparison, |among| {
         let objective = Objective {
             metric: metric.to_owned(),
             goal,
             keep: args.keep.clone(),
             among,
         };
-        choose(comparison, &objective)
+        choose_policy(comparison, &objective)
     })?;
     ranking::print_choices(out, comparison, &choices, args.top, args.format)?;
     print_notes(out, comparison, args.format)
@@ -187,10 +187,10 @@ fn print_choices(
 
 /// Prints the Pareto front that `--pareto` asks for.
 fn print_fronts(args: &Args, comparison: &Comparison, out: &mut Screen) -> anyhow::Result<()> {
-    let fronts = scopes(comparison, |among| {
+    let fronts = say_per_machine(comparison, |among| {
         Ok(Points {
             metrics: args.pareto.clone(),
-            points: front(comparison, &args.pareto, &among)?,
+            points: find_pareto_front(comparison, &args.pareto, &among)?,
         })
     })?;
     ranking::print_fronts(out, comparison, &args.pareto, &fronts, args.format)?;

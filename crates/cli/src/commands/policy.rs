@@ -228,11 +228,11 @@ struct TickArgs {
 
 fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
-    spec.idle()?;
+    spec.as_idle_policy()?;
     let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
     policy_set::show_compiler_warnings([&set]);
-    let spec = set.get(Kind::Idle).context("no idle governor")?;
-    let policy = spec.idle()?;
+    let spec = set.policy_of_kind(Kind::Idle).context("no idle governor")?;
+    let policy = spec.as_idle_policy()?;
     let states = read_idle_states(&args.states)?;
     let (input, name) = open_log_or_stdin(args.calls.as_deref())?;
     // The whole log is read before the first decision: after a bad line nothing must be printed.
@@ -244,7 +244,7 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
         for _ in 0..runs {
             let mut used = 0_usize;
             let mut governor = Governor::new(&policy, &states, args.tick.rate);
-            governor.run_log(log.clone(), |decision| {
+            governor.replay_log(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
             check_governor_still_answers(&governor)?;
@@ -262,7 +262,7 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
 
     let mut written = Ok(());
     let mut governor = Governor::new(&policy, &states, args.tick.rate);
-    governor.run_log(log.clone(), |decision| {
+    governor.replay_log(log.clone(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
@@ -273,7 +273,7 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
 
 /// Fails if a custom governor has stopped to answer.
 fn check_governor_still_answers(governor: &Governor) -> anyhow::Result<()> {
-    match governor.failure() {
+    match governor.failure_reason() {
         Some(why) => bail!("the governor {why}"),
         None => Ok(()),
     }
@@ -281,7 +281,7 @@ fn check_governor_still_answers(governor: &Governor) -> anyhow::Result<()> {
 
 fn print_poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
     let states = read_idle_states(&args.states)?;
-    let limit = poll::limit(&states, args.tick.rate, args.request_us);
+    let limit = poll::polling_limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
 }
@@ -298,8 +298,14 @@ fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow
     let (input, name) = open_log_or_stdin(args.events.as_deref())?;
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
-        boost.request(event.time, event.iowait);
-        writeln!(out, "{}", boost.apply(event.time, event.max_capacity).0)?;
+        boost.note_report(event.time, event.iowait);
+        writeln!(
+            out,
+            "{}",
+            boost
+                .decay_and_scale_boost(event.time, event.max_capacity)
+                .0
+        )?;
     }
     Ok(())
 }
@@ -319,13 +325,13 @@ fn print_hwp_boosts(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()>
     let (input, name) = open_log_or_stdin(args.events.as_deref())?;
     let mut boost = HwpBoost::new(levels, args.tick.rate);
     for event in events::read_hwp_updates(input, &name)? {
-        writeln!(out, "{}", boost.update(event.time, event.iowait))?;
+        writeln!(out, "{}", boost.update_minimum(event.time, event.iowait))?;
     }
     Ok(())
 }
 
 fn parse_psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
-    name.parse::<PolicySpec>()?.psd()
+    name.parse::<PolicySpec>()?.as_psd_settings()
 }
 
 fn print_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
@@ -339,9 +345,9 @@ fn print_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()>
     let mut lease = Lease::new(&policy, args.tick.rate);
     for event in events::read_lease_events(input, &name)? {
         if event.completion {
-            lease.io(event.time);
+            lease.handle_io(event.time);
         } else {
-            writeln!(out, "{}", u8::from(lease.holds(event.time)))?;
+            writeln!(out, "{}", u8::from(lease.holds_at(event.time)))?;
         }
     }
     Ok(())

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
+use wakepath_compare::describe_shortfalls;
 use wakepath_compare::results::Source;
-use wakepath_compare::shortfalls;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_results::{Mode, ResultReader, RunOrigin, Shard};
@@ -309,8 +309,8 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     for surprise in surprises {
         warning!("{surprise}");
     }
-    let source = Source::read("", &ResultReader::open(&dir)?)?;
-    for warning in shortfalls(&[("", &source)]) {
+    let source = Source::read_result("", &ResultReader::open(&dir)?)?;
+    for warning in describe_shortfalls(&[("", &source)]) {
         warning!("{warning}");
     }
     let dir = dir.display();

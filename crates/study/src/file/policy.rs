@@ -103,7 +103,7 @@ impl NamedSet<'_> {
     pub fn named_by_itself(set: &PolicySet) -> Self {
         Self {
             is_set: true,
-            ..Self::without_place(join_as_written(&[&set.as_written()]), set.clone())
+            ..Self::without_place(join_as_written(&[&set.text_as_written()]), set.clone())
         }
     }
 }
@@ -218,7 +218,7 @@ fn parse_grid<'a>(
     let cells = cells.into_iter().map(|(names, sets, at)| {
         Ok(NamedSet {
             name: join_as_written(&names),
-            set: PolicySet::join(sets).map_err(|e| source.error(&at, e.to_string()))?,
+            set: PolicySet::join_sets(sets).map_err(|e| source.error(&at, e.to_string()))?,
             at: Some(at),
             is_set: true,
             settings: None,

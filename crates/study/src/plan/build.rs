@@ -58,13 +58,15 @@ fn read_study_file(path: &Path) -> io::Result<String> {
 
 /// Whether a policy set runs the custom governor `program`.
 fn runs_program(set: &PolicySet, program: &Program) -> bool {
-    let named = set.program();
+    let named = set.own_governor();
     named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
 }
 
 /// Custom governors in policies that are not among the user's `own` sets.
 fn list_foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
-    let programs = policies.iter().filter_map(|policy| policy.set.program());
+    let programs = policies
+        .iter()
+        .filter_map(|policy| policy.set.own_governor());
     programs
         .filter(|program| !own.iter().any(|set| runs_program(set, program)))
         .map(ToString::to_string)

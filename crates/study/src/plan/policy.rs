@@ -59,7 +59,7 @@ impl PlannedPolicy {
             .map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
         Ok(Self {
             // Results must tell two versions of a governor's file apart.
-            name: match set.program() {
+            name: match set.own_governor() {
                 Some(_) if named.is_set => set.to_string(),
                 _ => named.name,
             },
@@ -88,9 +88,9 @@ impl PlannedPolicy {
         if !self.set.is_empty() {
             let mut on_each = self.sets_on_machines(machines);
             let policy = match (target, on_each.next()) {
-                (RunOrigin::Live, _) => self.set.as_written(),
+                (RunOrigin::Live, _) => self.set.text_as_written(),
                 (_, Some(first)) if on_each.all(|other| other == first) => first.to_string(),
-                (_, Some(_)) => self.set.as_written(),
+                (_, Some(_)) => self.set.text_as_written(),
                 (_, None) => self.set.to_string(),
             };
             settings.insert("policy".to_owned(), policy);
@@ -123,7 +123,7 @@ impl PlannedPolicy {
 /// A policy set with versions from a machine's kernel.
 fn with_kernel_versions(set: &PolicySet, machine: &Machine) -> PolicySet {
     match machine.kernel {
-        Some(kernel) => set.clone().on_kernel(kernel),
+        Some(kernel) => set.clone().with_kernel_for_bare_names(kernel),
         None => set.clone(),
     }
 }

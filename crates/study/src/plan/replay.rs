@@ -72,7 +72,7 @@ impl ReplayRequest {
         let sets = self
             .sets
             .iter()
-            .map(|set| NamedSet::without_place(set.to_string(), set.clone().with_versions()));
+            .map(|set| NamedSet::without_place(set.to_string(), set.clone().with_fixed_versions()));
         std::iter::once(recorded).chain(sets).collect()
     }
 }

@@ -69,7 +69,10 @@ impl Plan {
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
         let copies = self.workloads.iter().flat_map(PlannedWorkload::list_copies);
-        let programs = self.policies.iter().filter_map(|p| p.set.program()?.copy());
+        let programs = self
+            .policies
+            .iter()
+            .filter_map(|p| p.set.own_governor()?.copy_for_results());
         for (name, text) in copies.chain(programs) {
             if !files.iter().any(|(there, _)| *there == name) {
                 files.push((name, text.as_bytes().to_vec()));
@@ -97,7 +100,7 @@ fn add_sets_change(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     let there = source.file.also.as_ref();
     let named = there.into_iter().flat_map(Spanned::get_ref);
     let mut names: Vec<String> = named.map(|name| name.get_ref().clone()).collect();
-    names.extend(sets.iter().map(PolicySet::as_written));
+    names.extend(sets.iter().map(PolicySet::text_as_written));
     let quoted: Vec<String> = names.into_iter().map(format_toml_string).collect();
     let list = format!("[{}]", quoted.join(", "));
     if let Some(place) = there.map(Spanned::span) {

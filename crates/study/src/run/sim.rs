@@ -279,10 +279,12 @@ impl<'a> Sim<'a> {
     /// A cell's policies, with menu in place of a custom governor: trials run no program that a study names.
     fn policies_without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
-        if set.program().is_none() {
+        if set.own_governor().is_none() {
             return Ok(Cow::Borrowed(set));
         }
-        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with(menu));
+        let replaced = "menu"
+            .parse()
+            .and_then(|menu: PolicySpec| set.with_policy(menu));
         replaced
             .map(Cow::Owned)
             .map_err(|e| StudyError::Settings(e.to_string()))
@@ -446,7 +448,11 @@ impl Backend for Sim<'_> {
 
     fn estimate_duration(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
-        let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
+        let has_program = self
+            .plan
+            .policies
+            .iter()
+            .any(|p| p.set.own_governor().is_some());
         let exchange = if has_program {
             wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {
@@ -470,7 +476,7 @@ impl Backend for Sim<'_> {
             let capacity = self.machine_under_policy(cell)?.drive.capacity_in_bytes();
             let amount = workload.and_then(|workload| Amount::requested_by(workload, capacity));
             let factor = trial.times_as_long(lasts, amount);
-            let program = self.plan.policies[cell.policy].set.program();
+            let program = self.plan.policies[cell.policy].set.own_governor();
             let exchanges =
                 program.map_or(0.0, |_| exchange * count_idle_decisions(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;

@@ -93,7 +93,7 @@ impl Seen {
 }
 
 fn combination(idle: &str, freq: &str) -> PolicySet {
-    PolicySet::named([idle, freq]).unwrap()
+    PolicySet::from_names([idle, freq]).unwrap()
 }
 
 fn job(lines: &str) -> Workload {

@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         note!("the feature is off (APSTE 0): the drive does not follow this table");
     }
     let problems: Vec<_> = table
-        .problems(args.npss)
+        .find_problems(args.npss)
         .iter()
         .map(ToString::to_string)
         .collect();

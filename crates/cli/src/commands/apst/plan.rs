@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkKind, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{Drive, id_ctrl};
 use wakepath_policies::apst::{
-    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
+    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan_apst_table,
 };
 
 use super::entries::{Entry, decode_first_entries, table_as_hex_lines};
@@ -100,7 +100,7 @@ fn parse_timeout_ms(text: &str) -> anyhow::Result<u64> {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (drive, mut notes) = load_drive(args)?;
     let settings = args.apst_settings();
-    let planned = plan(
+    let planned = plan_apst_table(
         drive.npss,
         // A drive whose support for APST is unknown is planned for: unknown does not mean "no".
         drive.apsta.unwrap_or(true),

@@ -1,6 +1,6 @@
 //! Cells that several tables of a comparison share.
 
-use wakepath_compare::figure::{Unit, doubt, fixed};
+use wakepath_compare::figure::{Unit, doubt_about_mean, format_fixed};
 use wakepath_compare::results::{Comparison, Load, Row};
 
 /// A sentence on the baseline and the method: what verdicts compare with, and how chance was considered.
@@ -40,7 +40,7 @@ pub(super) fn describe_procedure(comparison: &Comparison) -> String {
 
 /// The mean in a comparison's row, with meaningful digits.
 pub(super) fn mean_cell(row: &Row, unit: &Unit) -> String {
-    unit.figure(row.mean, doubt(row.interval, row.deviation))
+    unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation))
 }
 
 /// The mean in a comparison's row, with the standard deviation if there are several runs.
@@ -50,7 +50,7 @@ pub(super) fn mean_and_deviation_cell(row: &Row, unit: &Unit) -> String {
         return mean;
     };
     let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
-    let deviation = fixed(deviation * unit.factor, decimals);
+    let deviation = format_fixed(deviation * unit.factor, decimals);
     // A deviation that rounds to zero is not shown.
     if deviation.bytes().all(|b| b == b'0' || b == b'.') {
         mean

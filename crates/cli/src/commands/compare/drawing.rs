@@ -23,7 +23,7 @@ pub(super) fn write_drawing(
     comparison: &Comparison,
     metric: &Metric,
 ) -> anyhow::Result<()> {
-    let unit = comparison.unit(metric);
+    let unit = comparison.unit_for_metric(metric);
     let rows: Vec<&Row> = comparison
         .rows
         .iter()
@@ -49,8 +49,8 @@ pub(super) fn write_drawing(
         let scale = if with_histogram {
             format!(
                 ", and the runs from {} to {}",
-                unit.figure(from, None),
-                unit.figure(to, None)
+                unit.format_figure(from, None),
+                unit.format_figure(to, None)
             )
         } else {
             String::new()

@@ -1,8 +1,8 @@
 //! A simulation beside the same study's measurement: prediction, measurement, and error.
 
 use wakepath_compare::Metric;
-use wakepath_compare::figure::percent;
-use wakepath_compare::results::{Comparison, Load, Row, Source, policy_name};
+use wakepath_compare::figure::format_percent;
+use wakepath_compare::results::{Comparison, Load, Row, Source, name_beside_sources};
 use wakepath_results::RunOrigin;
 use wakepath_units::median;
 
@@ -52,18 +52,18 @@ pub(super) fn write_prediction(
     let mut errors = Vec::new();
     for metric in &comparison.metrics {
         let cells = list_prediction_cells(comparison, sources, [simulated, measured], metric);
-        let unit = comparison.unit(metric);
+        let unit = comparison.unit_for_metric(metric);
         let mut of_metric = Vec::new();
         for cell in &cells {
             let error = cell.error_percent();
             of_metric.extend(error.map(f64::abs));
-            let mut row = vec![unit.title(&metric.title)];
+            let mut row = vec![unit.title_with_unit(&metric.title)];
             row.extend(load_cells(comparison, cell.load));
             row.extend([
                 cell.policy.to_owned(),
                 mean_cell(cell.predicted, &unit),
                 mean_cell(cell.measured, &unit),
-                error.map_or_else(String::new, |error| percent(error, 1)),
+                error.map_or_else(String::new, |error| format_percent(error, 1)),
             ]);
             rows.push(row);
         }
@@ -111,7 +111,7 @@ fn list_prediction_cells<'a>(
     for load in &comparison.loads {
         for policy in &simulated.document.policies {
             let both = [simulated, measured].map(|source| {
-                let name = policy_name(sources, source, &policy.name);
+                let name = name_beside_sources(sources, source, &policy.name);
                 comparison.rows.iter().find(|row| {
                     row.metric == metric.name && row.load == *load && row.policy == name
                 })

@@ -2,8 +2,8 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList, choose,
-    scopes,
+    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList,
+    choose_policy, say_per_machine,
 };
 use wakepath_compare::{Better, Goal, Metric};
 
@@ -19,7 +19,7 @@ struct Equal<'a>(Vec<Vec<&'a str>>);
 
 impl<'a> Equal<'a> {
     fn new(comparison: &'a Comparison) -> Self {
-        Self(comparison.equal_policies())
+        Self(comparison.groups_of_equal_policies())
     }
 
     /// Whether an earlier policy with equal numbers stands for this policy.
@@ -133,8 +133,8 @@ fn write_choice(
         style.write_sentence(out, sentence)?;
     }
     writeln!(out)?;
-    let unit = choice.unit();
-    let title = unit.title(&choice.metric.title);
+    let unit = choice.unit_for_goal();
+    let title = unit.title_with_unit(&choice.metric.title);
     let header = [
         "rank",
         "policy",
@@ -150,7 +150,7 @@ fn write_choice(
         .take(top as usize)
         .map(|(mut row, c)| {
             row[1] = equal.name_with_equal_count(&c.policy);
-            row[2] = unit.figure(c.value, c.doubt);
+            row[2] = unit.format_figure(c.value, c.doubt);
             row.to_vec()
         });
     write_rows_under_header(out, style, header, rows)?;
@@ -243,8 +243,8 @@ fn write_front(
         .enumerate()
         .map(|(i, metric)| {
             let values = points.iter().map(|p| p.values[i]);
-            let unit = comparison.digits_of(Unit::for_values(&metric.unit, values));
-            (unit.title(&metric.title), unit)
+            let unit = comparison.reduce_digits_if_assumed(Unit::for_values(&metric.unit, values));
+            (unit.title_with_unit(&metric.title), unit)
         })
         .unzip();
     let header = std::iter::once("policy".to_owned()).chain(titles);
@@ -256,7 +256,7 @@ fn write_front(
     let rows = on.into_iter().map(|point| {
         let mut row = vec![equal.name_with_equal_count(&point.policy)];
         let values = point.values.iter().zip(&point.doubts).zip(&units);
-        row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
+        row.extend(values.map(|((value, doubt), unit)| unit.format_figure(*value, *doubt)));
         row
     });
     write_rows_under_header(out, style, header, rows)?;
@@ -284,7 +284,7 @@ pub(super) fn print_rankings_per_metric(
             )?;
             continue;
         }
-        let ranked = scopes(comparison, |among| {
+        let ranked = say_per_machine(comparison, |among| {
             let objective = Objective {
                 metric: metric.name.to_string(),
                 goal: match metric.better {
@@ -294,7 +294,7 @@ pub(super) fn print_rankings_per_metric(
                 keep: Vec::new(),
                 among,
             };
-            choose(comparison, &objective)
+            choose_policy(comparison, &objective)
         });
         let Ok(ranked) = ranked else {
             writeln!(
@@ -326,8 +326,8 @@ fn write_ranking_by_metric(
     (top, style): (u32, &dyn Style),
 ) -> anyhow::Result<()> {
     let ranked = &scope.said;
-    let unit = ranked.unit();
-    let title = unit.title(&metric.title);
+    let unit = ranked.unit_for_goal();
+    let title = unit.title_with_unit(&metric.title);
     let mut candidates = ranked.candidates.iter();
     let own = candidates.position(|c| c.policy == comparison.baseline);
     let place = own.map_or_else(String::new, |place| {
@@ -363,7 +363,7 @@ fn write_ranking_by_metric(
             [
                 (rank + 1).to_string(),
                 equal.name_with_equal_count(&c.policy),
-                unit.figure(c.value, c.doubt),
+                unit.format_figure(c.value, c.doubt),
                 better.count().to_string(),
                 worse.count().to_string(),
             ]

@@ -1,6 +1,6 @@
 //! The table of means for each metric, and a sentence for each comparison.
 
-use wakepath_compare::figure::{percent, percents, signed};
+use wakepath_compare::figure::{format_percent, format_percents, format_signed};
 use wakepath_compare::results::{Answer, Comparison, Row};
 use wakepath_compare::{Better, Mean, Metric, Verdict};
 use wakepath_report::html::view;
@@ -97,7 +97,7 @@ pub(super) const NAMED: usize = 4;
 
 /// Sentences that name policies with the same numbers in every run, which tables show once.
 pub(super) fn equal_policies_in_words(comparison: &Comparison) -> Vec<String> {
-    let groups = comparison.equal_policies().into_iter();
+    let groups = comparison.groups_of_equal_policies().into_iter();
     groups
         .filter_map(|group: Vec<&str>| {
             let (first, others) = group.split_first()?;
@@ -118,7 +118,7 @@ pub(super) fn equal_policies_in_words(comparison: &Comparison) -> Vec<String> {
 
 /// Names of policies that equal an earlier policy in every run.
 pub(super) fn policies_equal_to_earlier(comparison: &Comparison) -> Vec<&str> {
-    let groups = comparison.equal_policies().into_iter();
+    let groups = comparison.groups_of_equal_policies().into_iter();
     groups.flat_map(|group| group.into_iter().skip(1)).collect()
 }
 
@@ -184,7 +184,9 @@ pub(super) fn title_with_mean_and_unit(comparison: &Comparison, metric: &Metric)
     };
     format!(
         "{}: {mean} with standard deviation, and {change}, * significant); {better}",
-        comparison.unit(metric).title(&metric.title)
+        comparison
+            .unit_for_metric(metric)
+            .title_with_unit(&metric.title)
     )
 }
 
@@ -194,7 +196,7 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
     let mut table = vec![header.collect::<Vec<String>>()];
     let policies = policies_to_show(comparison);
     table[0].extend(policies.iter().map(|policy| (*policy).clone()));
-    let unit = comparison.unit(metric);
+    let unit = comparison.unit_for_metric(metric);
     let of_metric: Vec<&Row> = comparison
         .rows
         .iter()
@@ -211,7 +213,7 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
             row.map_or_else(String::new, |row| {
                 let star = if row.significant { "*" } else { "" };
                 let gain = row.gain.map_or_else(String::new, |g| {
-                    let [percent] = percents([g.percent], Some(g.interval));
+                    let [percent] = format_percents([g.percent], Some(g.interval));
                     format!(" ({star}{percent} %{star})")
                 });
                 format!("{}{gain}", mean_and_deviation_cell(row, &unit))
@@ -229,7 +231,9 @@ pub(super) fn table_of_means(comparison: &Comparison, metric: &Metric) -> Vec<Ve
         line.resize(load_columns(comparison).len(), String::new());
         line.extend(policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == **policy);
-            found.map_or_else(String::new, |s| format!("({} %)", percent(s.percent, 1)))
+            found.map_or_else(String::new, |s| {
+                format!("({} %)", format_percent(s.percent, 1))
+            })
         }));
         table.push(line);
     }
@@ -269,8 +273,8 @@ pub(super) fn verdict_rows_and_reasons(comparison: &Comparison) -> (Vec<Vec<Stri
 pub(super) fn verdict_cells(comparison: &Comparison, row: &Row) -> Vec<String> {
     let gain = row.gain.as_ref();
     let [change, interval, effect] = [
-        gain.map(|g| percents([g.percent], Some(g.interval)).concat()),
-        gain.map(|g| percents(g.interval, Some(g.interval)).join(" to ")),
+        gain.map(|g| format_percents([g.percent], Some(g.interval)).concat()),
+        gain.map(|g| format_percents(g.interval, Some(g.interval)).join(" to ")),
         gain.and_then(|g| g.effect).map(format_effect_size),
     ]
     .map(Option::unwrap_or_default);
@@ -322,7 +326,7 @@ pub(super) fn reasons_against_comparison(rows: &[&Row]) -> Vec<String> {
 /// An effect size; beyond 100 standard deviations runs hardly vary, so no number is printed.
 pub(super) fn format_effect_size(value: f64) -> String {
     if value.abs() <= 100.0 {
-        signed(value, 1)
+        format_signed(value, 1)
     } else {
         format!("{}100", if value < 0.0 { "<-" } else { ">+" })
     }

@@ -141,7 +141,7 @@ fn list_policies_for_help() -> String {
         let _ = writeln!(
             text,
             "  {}\n      {}",
-            mechanism.example(),
+            mechanism.example_policy(),
             mechanism.summary
         );
     }

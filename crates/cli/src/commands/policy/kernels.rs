@@ -35,8 +35,8 @@ pub(super) struct Generation {
 /// The generations of a governor; empty for policies that never changed.
 pub(super) fn list_generations(name: &'static str) -> Vec<Generation> {
     let generations: Vec<_> = match name {
-        "menu" => menu::generations().collect(),
-        "teo" => teo::generations().collect(),
+        "menu" => menu::menu_generations().collect(),
+        "teo" => teo::teo_generations().collect(),
         _ => Vec::new(),
     };
     generations
@@ -49,7 +49,7 @@ impl Generation {
     pub(super) fn new(governor: &'static str, generation: &idle::generations::Generation) -> Self {
         Self {
             governor,
-            from: generation.begins(),
+            from: generation.first_releases(),
             compared: generation.compared,
             change: generation.change,
         }

@@ -32,7 +32,9 @@ pub(super) fn list_profiles() -> impl Iterator<Item = Listed> {
         generations: Vec::new(),
         summary: profile.summary,
         source: format!("{}, {}", profile.tool.title, profile.source).into(),
-        on: [Place::Sim, Place::Machine].map(Place::name).to_vec(),
+        on: [Place::Sim, Place::Machine]
+            .map(Place::command_name)
+            .to_vec(),
         settings: Vec::new(),
     })
 }
@@ -50,22 +52,27 @@ pub(super) fn list_policies() -> Vec<Listed> {
     MECHANISMS
         .iter()
         .map(|mechanism| Listed {
-            name: mechanism.label(),
-            kind: mechanism.kind.name(),
+            name: mechanism.name_with_placeholder(),
+            kind: mechanism.kind.name_for_users(),
             versions: list_version_series(mechanism),
             generations: kernels::list_generations(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source.into(),
-            on: mechanism.on.iter().copied().map(Place::name).collect(),
+            on: mechanism
+                .on
+                .iter()
+                .copied()
+                .map(Place::command_name)
+                .collect(),
             settings: mechanism
                 .keys
                 .iter()
                 .map(|key| ListedSetting {
-                    key: key.info().name,
-                    default: key.info().fallback.describe(),
-                    unit: key.info().unit,
-                    allowed: key.describe(),
-                    meaning: key.info().meaning,
+                    key: key.key_info().name,
+                    default: key.key_info().fallback.text_or_required(),
+                    unit: key.key_info().unit,
+                    allowed: key.describe_accepted_values(),
+                    meaning: key.key_info().meaning,
                 })
                 .collect(),
         })

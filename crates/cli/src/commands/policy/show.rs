@@ -71,7 +71,7 @@ impl ShownPolicy {
         let first = choices.first()?;
         Some(Self {
             policy: choices.iter().map(ToString::to_string).collect(),
-            kind: first.kind().name(),
+            kind: first.kind().name_for_users(),
             on: possible_places_in_words(first),
             summary: choices.iter().map(|p| p.mechanism().summary).collect(),
             generation: find_generation(first),
@@ -93,13 +93,13 @@ impl ShownPolicy {
 
 /// The generation of a governor with a kernel version; `None` for other policies.
 fn find_generation(policy: &PolicySpec) -> Option<Generation> {
-    let generation = policy.idle().ok()?.generation()?;
+    let generation = policy.as_idle_policy().ok()?.generation()?;
     Some(Generation::new(policy.mechanism().name, generation))
 }
 
 fn possible_places_in_words(policy: &PolicySpec) -> Vec<&'static str> {
     let on = policy.mechanism().on.iter();
-    on.copied().map(Place::name).collect()
+    on.copied().map(Place::command_name).collect()
 }
 
 impl ShownSet {
@@ -108,7 +108,7 @@ impl ShownSet {
             Some(machine) => {
                 let expanded = expand_profile_for_machine(machine, set)?;
                 let set = match machine.kernel {
-                    Some(kernel) => expanded.set.on_kernel(kernel),
+                    Some(kernel) => expanded.set.with_kernel_for_bare_names(kernel),
                     None => expanded.set,
                 };
                 (set, expanded.notes)
@@ -122,8 +122,11 @@ impl ShownSet {
             .collect();
         let profile = set.profile();
         if machine.is_none() {
-            let choices = profile.into_iter().flat_map(Profile::choices);
-            let open = choices.filter(|choices| !choices.iter().any(|policy| named.says(policy)));
+            let choices = profile
+                .into_iter()
+                .flat_map(Profile::alternatives_per_setting);
+            let open = choices
+                .filter(|choices| !choices.iter().any(|policy| named.decides_same_as(policy)));
             policies.extend(open.filter_map(|choices| ShownPolicy::from_alternatives(&choices)));
         }
         Ok(Self {

@@ -118,11 +118,11 @@ fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecisi
             "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
         );
     };
-    let mut governor = Governor::in_kernel(&policy, &log.states.declared, log.tick);
+    let mut governor = Governor::new_or_only_state(&policy, &log.states.declared, log.tick);
     let mut answers = Vec::new();
     let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
-    governor.run_log(calls, |decision| answers.push(decision));
-    if let Some(why) = governor.failure() {
+    governor.replay_log(calls, |decision| answers.push(decision));
+    if let Some(why) = governor.failure_reason() {
         bail!("the governor {why}");
     }
     Ok(answers)
@@ -130,11 +130,13 @@ fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecisi
 
 /// Rows with scored answers: a row for each idle state, and a row for all.
 fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
-    let by_state = log.score(answers).with_context(|| name.to_owned())?;
+    let by_state = log
+        .score_answers(answers)
+        .with_context(|| name.to_owned())?;
     let has_power = log.states.power.is_some();
     let mut all = Totals::default();
     for totals in &by_state {
-        all.add(totals);
+        all.add_totals(totals);
     }
     let names = log.states.declared.iter().map(|state| state.name.clone());
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);

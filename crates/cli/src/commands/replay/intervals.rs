@@ -1,8 +1,8 @@
 //! Each governor's cost, with intervals over time blocks, and verdicts on differences.
 
 use serde::Serialize;
-use wakepath_compare::figure::{Unit, doubt, percents};
-use wakepath_compare::results::{CompareOptions, Row, Source, compare};
+use wakepath_compare::figure::{Unit, doubt_about_mean, format_percents};
+use wakepath_compare::results::{CompareOptions, Row, Source, compare_results};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
 use wakepath_replay::{FEWEST_SPANS, Report};
 use wakepath_study::plan::Plan;
@@ -58,7 +58,10 @@ impl Intervals {
         by_state: bool,
     ) -> anyhow::Result<Self> {
         let reader = parts::run_backend_in_memory(plan, backend, &RunControl::for_nobody())?;
-        let comparison = compare(&[Source::read("", &reader)?], &CompareOptions::default())?;
+        let comparison = compare_results(
+            &[Source::read_result("", &reader)?],
+            &CompareOptions::default(),
+        )?;
         let mut rows: Vec<Figure> = comparison
             .rows
             .iter()
@@ -110,15 +113,16 @@ impl Intervals {
             let of_metric = self.rows.iter().filter(|r| r.metric == row.metric);
             let unit = Unit::for_values(&row.unit, of_metric.map(|r| r.mean));
             let gain = row.gain_percent.map(|gain| {
-                let [gain] = percents([gain], row.gain_interval);
+                let [gain] = format_percents([gain], row.gain_interval);
                 gain
             });
             let cells = [
-                unit.title(&row.title),
+                unit.title_with_unit(&row.title),
                 row.governor.clone(),
-                unit.figure(row.mean, doubt(row.interval, row.deviation)),
-                row.interval
-                    .map_or_else(no_value_cell, |interval| unit.interval(row.mean, interval)),
+                unit.format_figure(row.mean, doubt_about_mean(row.interval, row.deviation)),
+                row.interval.map_or_else(no_value_cell, |interval| {
+                    unit.format_interval(row.mean, interval)
+                }),
                 gain.unwrap_or_else(no_value_cell),
                 row.verdict.clone(),
             ];

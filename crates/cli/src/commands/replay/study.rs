@@ -32,7 +32,7 @@ pub(super) fn make_replay_request(
     }
     if let Some(ran) = &args.ran {
         let spec: PolicySpec = ran.parse().context("--ran")?;
-        spec.idle().context("--ran")?;
+        spec.as_idle_policy().context("--ran")?;
     }
     let sets = choose_policy_sets(args, metadata)?;
     for set in &sets {
@@ -107,11 +107,11 @@ pub(super) fn choose_policy_sets(
     let ran = metadata.idle_governor.as_deref().unwrap_or("menu");
     let (mut each, mut own) = (Vec::new(), Vec::new());
     for set in given {
-        let governor = match set.get(Kind::Idle) {
+        let governor = match set.policy_of_kind(Kind::Idle) {
             Some(governor) => governor.clone(),
             None => ran.parse()?,
         };
-        if governor.program().is_some() {
+        if governor.own_governor().is_some() {
             // Custom governors have no kernel versions, so each is replayed once.
             own.extend(policy_set::load_custom_governors(
                 std::slice::from_ref(set),
@@ -124,12 +124,12 @@ pub(super) fn choose_policy_sets(
             "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
         );
         for kernel in &args.kernel {
-            let governor = governor.of_kernel(*kernel);
+            let governor = governor.in_kernel_version(*kernel);
             ensure!(
                 governor.version().is_none_or(|version| version == *kernel),
                 "what this governor does in {kernel} is not known; the next series in which it is has {governor}"
             );
-            let of_kernel = set.with(governor)?;
+            let of_kernel = set.with_policy(governor)?;
             ensure!(
                 !each.contains(&of_kernel),
                 "{of_kernel} twice; kernels do not differ in it, or one is given twice"

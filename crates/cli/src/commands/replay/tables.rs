@@ -197,7 +197,7 @@ fn kernel_rows(replayed: &Replayed, numbers: Numbers) -> Rows {
             let policy = policy.as_ref()?;
             let of_policy = replayed.report.policies.get(*place)?;
             let name = &of_policy.policy;
-            let sums = of_policy.sums();
+            let sums = of_policy.total_sums();
             let all = sums.count;
             let by_state = of_policy.states.iter().map(|state| {
                 format!(
@@ -209,7 +209,7 @@ fn kernel_rows(replayed: &Replayed, numbers: Numbers) -> Rows {
             let generation = policy.generation();
             Some(vec![
                 name.clone(),
-                generation.map_or_else(no_value_cell, Generation::begins),
+                generation.map_or_else(no_value_cell, Generation::first_releases),
                 generation.map_or_else(no_value_cell, |generation| {
                     generation.compared.unwrap_or("not compared").to_owned()
                 }),
@@ -249,7 +249,7 @@ fn governor_rows(report: &Report, numbers: Numbers) -> Rows {
         .policies
         .iter()
         .map(|p| {
-            let sums = p.sums();
+            let sums = p.total_sums();
             vec![
                 p.policy.clone(),
                 p.selections.to_string(),
@@ -281,7 +281,7 @@ fn agreement_rows(report: &Report, numbers: Numbers) -> Rows {
         return Vec::new();
     };
     let share = found
-        .share()
+        .same_state_share()
         .map_or_else(no_value_cell, |share| numbers.format_as_percent(share));
     let reasons = found.reasons.iter();
     let mut reasons: Vec<(&str, u64)> =
@@ -348,7 +348,7 @@ fn apst_timeout_rows(drive: &DriveReport, numbers: Numbers) -> Rows {
 fn write_notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out)?;
     if let Some((name, agreement)) = &report.agreement
-        && let Some(share) = agreement.share()
+        && let Some(share) = agreement.same_state_share()
     {
         writeln!(
             out,
@@ -413,7 +413,7 @@ impl Numbers {
         value.map_or_else(no_value_cell, |joules| {
             let decimals = match joules {
                 0.0 => 0,
-                _ => figure::decimals(joules, Some(f64::MIN_POSITIVE)).min(6),
+                _ => figure::decimals_by_doubt(joules, Some(f64::MIN_POSITIVE)).min(6),
             };
             self.format_number(joules, decimals)
         })

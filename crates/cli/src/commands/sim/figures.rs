@@ -18,7 +18,7 @@ pub(super) fn unit_of_mean_power(machine: &Machine, comparison: &SimComparison) 
 pub(super) fn limit_digits_if_assumed(machine: &Machine, unit: Unit) -> Unit {
     // Results of a study keep the same machine file, so that `compare` prints the same digits.
     if machine.to_toml().map_or(true, |file| assumes_power(&file)) {
-        unit.assumed()
+        unit.for_assumed_power()
     } else {
         unit
     }
@@ -59,5 +59,5 @@ pub(super) fn median_text(unit: &Unit, runs: Option<Vec<f64>>) -> String {
         return String::new();
     };
     let deviation = standard_deviation(&values);
-    median(values).map_or_else(String::new, |median| unit.figure(median, deviation))
+    median(values).map_or_else(String::new, |median| unit.format_figure(median, deviation))
 }

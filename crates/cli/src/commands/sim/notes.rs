@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use wakepath_compare::{missed_rate, steady_change, still_drifts};
+use wakepath_compare::{describe_drift, describe_missed_rate, mean_change_if_significant};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};
@@ -46,7 +46,7 @@ pub(super) fn note_drifts(job: &Path, comparison: &SimComparison) {
                 .filter_map(|run| Some(run.drift?.percent))
                 .collect();
             let percent = match &result.runs[..] {
-                [_, _, _, _, ..] => steady_change(&drifts)?,
+                [_, _, _, _, ..] => mean_change_if_significant(&drifts)?,
                 // With too few runs for an interval between runs, each run's own interval decides.
                 runs => {
                     let sure = |run: &Run| Some(run.drift.filter(Drift::is_significant)?.percent);
@@ -57,7 +57,7 @@ pub(super) fn note_drifts(job: &Path, comparison: &SimComparison) {
             Some((result.policy.to_string(), percent))
         })
         .collect();
-    if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
+    if let Some(warning) = describe_drift("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
         messages::hold_message(MessageKind::Warning, Some(&job), warning);
     }
@@ -152,7 +152,7 @@ pub(super) fn missed_rates_in_words(
         [only] => format!("job `{}`", only.job),
         _ => "the workload".to_owned(),
     };
-    missed_rate(&who, &rates, &reached)
+    describe_missed_rate(&who, &rates, &reached)
 }
 
 /// Percentage of the requested rate that the worst rate reached, as a median over runs.

@@ -1,6 +1,6 @@
 //! Table by `wakepath sim` with the power of each component in the first run.
 
-use wakepath_compare::figure::{Unit, fixed};
+use wakepath_compare::figure::{Unit, format_fixed};
 use wakepath_hardware::Machine;
 use wakepath_sim::Energy;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
@@ -30,11 +30,13 @@ pub(super) fn write_power(
     }
     let powers = all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
     let unit = figures::limit_digits_if_assumed(machine, Unit::for_values("mW", powers.clone()));
-    let decimals = unit.decimals(powers.fold(0.0, f64::max), None).min(1);
+    let decimals = unit
+        .decimals_of_figure(powers.fold(0.0, f64::max), None)
+        .min(1);
     let rows = all.iter().map(|(result, parts)| {
         let [cpus, clusters, uncore, package, drives, rest] = parts
             .milliwatts
-            .map(|mw| mw.map_or_else(String::new, |mw| fixed(mw * unit.factor, decimals)));
+            .map(|mw| mw.map_or_else(String::new, |mw| format_fixed(mw * unit.factor, decimals)));
         let clock = parts
             .uncore_mhz
             .map_or_else(String::new, |mhz| format!("{mhz:.0}"));

@@ -85,7 +85,7 @@ impl Checked {
             seconds: total.map(|total| total.as_secs_f64() / side_by_side as f64),
             jobs: threads,
             has_program: plan.policies.iter().any(|policy| {
-                let program = policy.set.program();
+                let program = policy.set.own_governor();
                 program.is_some_and(|program| program.form() == ProgramForm::Exec)
             }),
         })

@@ -74,7 +74,10 @@ fn answer_best_policy(view: &View, found: results::Answer) -> PageAnswer {
             .collect();
         details.push(format!("{}: {}.", policy.name, settings.join(", ")));
     }
-    let named = found.choice.iter().flat_map(results::Choice::named);
+    let named = found
+        .choice
+        .iter()
+        .flat_map(results::Choice::policies_in_sentences);
     let policies = named.filter_map(|name| view.policies.iter().position(|p| p.name == name));
     PageAnswer {
         question: found.question,
@@ -271,7 +274,7 @@ fn one_is_better(view: &View, baseline: &str, winner: usize, best: &[Option<&Pag
     format!(
         "{}{place}: better than {baseline} by {} %{elsewhere}.",
         view.policies[winner].name,
-        wakepath_compare::range([low, high])
+        wakepath_compare::format_percent_range([low, high])
     )
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_compare::Better;
-use wakepath_compare::results::front_of;
+use wakepath_compare::results::are_on_pareto_front;
 use wakepath_results::ResultsError;
 use wakepath_results::rows::PARTS;
 
@@ -216,7 +216,7 @@ fn mark_front(points: &mut [Tradeoff]) {
         .iter()
         .map(|point| [point.latency.mean, point.power.mean])
         .collect();
-    let front = front_of(&means, &[Better::Lower, Better::Lower]);
+    let front = are_on_pareto_front(&means, &[Better::Lower, Better::Lower]);
     for (point, on_front) in points.iter_mut().zip(front) {
         point.front = on_front;
     }

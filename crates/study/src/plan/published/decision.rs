@@ -36,10 +36,10 @@ impl Study<'_> {
                 return Err(self.source.error(&entry.name, message));
             };
             let declared = &power.declared;
-            let plan = apst::plan(declared.npss, true, &declared.states, &settings)
+            let plan = apst::plan_apst_table(declared.npss, true, &declared.states, &settings)
                 .map_err(|e| self.source.error(&entry.name, e.to_string()))?;
             let targets: Vec<String> = plan
-                .targets()
+                .chosen_states_with_timeouts_ms()
                 .map(|(state, ms)| format!("PS{state} {ms} ms"))
                 .collect();
             let mut table = PublishedCell::new(Vec::new(), names);
@@ -73,7 +73,7 @@ impl Study<'_> {
             let mut limit = PublishedCell::new(Vec::new(), names);
             limit.labels = vec![label.join("/")];
             limit.decided = Some(
-                poll::limit(&states, TickRate::HZ_250, None)
+                poll::polling_limit(&states, TickRate::HZ_250, None)
                     .as_micros()
                     .to_string(),
             );

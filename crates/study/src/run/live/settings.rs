@@ -34,7 +34,7 @@ impl PolicyChanges {
     }
 
     fn resolve_on_system(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
-        let leases = planned.set.get(Kind::Psd);
+        let leases = planned.set.policy_of_kind(Kind::Psd);
         let daemon = leases.map(lease_config_text).transpose()?;
         let others = remove_leases(&planned.set)?;
         let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
@@ -55,7 +55,7 @@ impl PolicyChanges {
 
 /// The policy set without leases, which need the daemon.
 fn remove_leases(set: &PolicySet) -> Result<PolicySet, String> {
-    if set.get(Kind::Psd).is_none() {
+    if set.policy_of_kind(Kind::Psd).is_none() {
         return Ok(set.clone());
     }
     let others = set

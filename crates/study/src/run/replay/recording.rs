@@ -11,7 +11,7 @@ use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{
-    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay,
+    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay_recording,
 };
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
@@ -65,17 +65,17 @@ impl<'a> Replaying<'a> {
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
-                let all = vec![States::declared(Vec::new(), states.clone())];
+                let all = vec![States::from_declared(Vec::new(), states.clone())];
                 (all, vec!["cpu".to_owned()])
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
                 let states =
-                    States::of_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
+                    States::from_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::of_recording(metadata)
+                let states = States::from_recording(metadata)
                     .map_err(|e| recording.error(&with_causes(&e)))?;
                 let names = states
                     .iter()
@@ -90,14 +90,16 @@ impl<'a> Replaying<'a> {
         let recorded_governor = match &recording.ran {
             Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
-                policy: spec.idle().map_err(|e| recording.error(&with_causes(&e)))?,
+                policy: spec
+                    .as_idle_policy()
+                    .map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => find_recorded_governor(metadata),
         };
         let setup = Setup {
             states,
-            package: machine.and_then(PackageFigures::of_machine),
+            package: machine.and_then(PackageFigures::from_machine),
             tick: tick.unwrap_or_default(),
             policies: Vec::new(),
             psd: None,
@@ -136,7 +138,7 @@ impl<'a> Replaying<'a> {
     /// The idle states of a CPU, and its tick rate.
     pub fn states_of_cpu(&self, cpu: u32) -> (&States, TickRate) {
         (
-            &self.setup.states[self.setup.group_of(cpu)],
+            &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
         )
     }
@@ -178,7 +180,7 @@ impl<'a> Replaying<'a> {
             let mut reader = Reader::open(&self.recording.path)
                 .map_err(|e| self.recording.error(&with_causes(&e)))?;
             let before = pass as u64 * events;
-            let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
+            let report = replay_recording(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
             reports.push(report.map_err(|e| match e {
@@ -199,7 +201,7 @@ impl<'a> Replaying<'a> {
         let groups: Vec<usize> = report
             .cpus
             .iter()
-            .map(|cpu| self.setup.group_of(*cpu))
+            .map(|cpu| self.setup.group_index_of_cpu(*cpu))
             .collect();
         let kinds = self.kinds.iter().enumerate().map(|(group, name)| CpuKind {
             name: name.clone(),
@@ -292,9 +294,11 @@ fn resolve_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Stri
 /// Resolves the leases of a policy on the recording's idle states. A ceiling by name has to be the same state on every
 /// CPU.
 fn resolve_leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
-    let mut on = states
-        .iter()
-        .map(|states| settings.on(&states.declared).map_err(|e| with_causes(&e)));
+    let mut on = states.iter().map(|states| {
+        settings
+            .resolve_for_states(&states.declared)
+            .map_err(|e| with_causes(&e))
+    });
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -317,7 +321,10 @@ fn resolve_latency_limits(
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
+        let limit = request
+            .limit
+            .limit_for_states(known)
+            .map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
     Ok(LatencyLimits {
@@ -341,13 +348,16 @@ fn find_recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
         (as_set.policy, as_set.complete)
     } else {
         (
-            governor.parse::<PolicySpec>().ok()?.of_kernel(version),
+            governor
+                .parse::<PolicySpec>()
+                .ok()?
+                .in_kernel_version(version),
             true,
         )
     };
     Some(RecordedGovernor {
         name: spec.to_string(),
-        policy: spec.idle().ok()?,
+        policy: spec.as_idle_policy().ok()?,
         parameters_known,
     })
 }

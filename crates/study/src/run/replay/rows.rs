@@ -99,11 +99,11 @@ fn list_replay_metrics(
     policy: &BlockPolicy,
     recorded: bool,
 ) -> impl Iterator<Item = (&'static str, f64)> {
-    let sums = policy.sums();
+    let sums = policy.total_sums();
     let seconds = block.duration_ns as f64 / 1e9;
     let (spans, ios) = (block.spans as f64, block.io_completions as f64);
     let agreement = &block.agreement;
-    let as_recorded = agreement.share().filter(|_| recorded);
+    let as_recorded = agreement.same_state_share().filter(|_| recorded);
     let leased = policy
         .leased_spans
         .and_then(|count| share_of_time(count as f64, spans));
