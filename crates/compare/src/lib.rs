@@ -37,7 +37,7 @@ mod shortfalls;
 mod verdict;
 mod warnings;
 
-pub use assumed_power::assumes_power;
+pub use assumed_power::{assumes_power, count_assumed_figures};
 pub use correction::benjamini_hochberg;
 pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain, interval_of_mean, standard_deviation};

@@ -110,7 +110,7 @@ impl TimelineArgs {
             let mut observed = Observed::new(&machine, workload, span, |_| waiting::cancelled());
             sim.simulate(cell, &mut observed)?;
             let out = BufWriter::new(UntilCancelled(file));
-            perfetto::write(out, &observed.timeline())?;
+            perfetto::write_perfetto_trace(out, &observed.timeline())?;
             Ok(())
         })
     }
