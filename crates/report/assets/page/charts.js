@@ -18,8 +18,9 @@ function policyAxis(rows, chosen) {
 }
 
 // What a question allows: a line at each limit, and shade over what is allowed. `axis` is the axis of the metric, `at` turns a
-// value into a place on it, and `range` has the ends of that axis.
-function limitMarks(limits, axis, at, range, look) {
+// value into a place on it, and `range` has the ends of that axis. `above` is the upper end of a vertical line: the start where
+// the other axis goes down.
+function limitMarks(limits, axis, at, range, look, above = "end") {
   if (!limits || !limits.length) return {};
   const key = axis === "x" ? "xAxis" : "yAxis";
   const lower = Math.max(range[0], ...limits.filter((l) => !l.upper).map((l) => at(l.value)));
@@ -33,7 +34,7 @@ function limitMarks(limits, axis, at, range, look) {
       // Above a chart the text must not leave it at the right.
       data: inside.map((l) => {
         const place = (at(l.value) - range[0]) / (range[1] - range[0]);
-        const beside = axis === "x" ? { position: "end", distance: 3, align: place > 0.7 ? "right" : place < 0.3 ? "left" : "center" } : { position: "insideEndTop" };
+        const beside = axis === "x" ? { position: above, distance: 3, align: place > 0.7 ? "right" : place < 0.3 ? "left" : "center" } : { position: "insideEndTop" };
         return { [key]: at(l.value), label: { ...beside, color: look.worse, fontSize: 11, formatter: () => l.text } };
       }),
     },
@@ -123,8 +124,9 @@ const charts = {
     option.xAxis = logAxis(look, all, `${data.of}, us`, chosen.narrow);
     option.yAxis = policyAxis(rows, chosen);
     const colours = ramp(data.names.length + 1, look, "grey").slice(1);
+    const allowed = limitMarks(data.limits, "x", logOf, [option.xAxis.min, option.xAxis.max], look, "start");
     option.series = [{
-      type: "custom", silent: true, z: 1, ...limitMarks(data.limits, "x", logOf, [option.xAxis.min, option.xAxis.max], look), tooltip: { show: false },
+      type: "custom", silent: true, z: 1, ...allowed, tooltip: { show: false },
       data: rows.map((r, i) => [i, ...r.values.filter(Boolean).map((v) => logOf(v[0]))]),
       renderItem: (_, api) => {
         const row = rows[api.value(0)].values.filter(Boolean);

@@ -14,8 +14,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "sort";
-    const [title] = head.childNodes;
-    button.append(title);
+    const notes = [...head.children].find((child) => child.tagName === "SMALL");
+    const title = [...head.childNodes];
+    button.append(...title.slice(0, notes ? title.indexOf(notes) : title.length));
     head.prepend(button);
     button.addEventListener("click", () => {
       const descending = head.getAttribute("aria-sort") === "ascending";
