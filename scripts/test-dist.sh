@@ -43,7 +43,7 @@ unpacked/rpm/usr/bin/wakepath --version | grep -q '^wakepath ' || fail "the prog
 rm -r unpacked
 
 python3 - <<'CHECK'
-import glob, json, tarfile, tomllib
+import glob, json, os, re, tarfile, tomllib
 
 with open(glob.glob("*.spdx.json")[0]) as file:
     components = json.load(file)
@@ -58,6 +58,12 @@ for path in archives:
         root = archive.getnames()[0].split("/")[0]
         manifest = tomllib.loads(archive.extractfile(f"{root}/Cargo.toml").read().decode())
         files = set(archive.getnames())
+        sources = {name: archive.extractfile(name).read().decode() for name in files if re.search(r"/(src/.*|build)\.rs$", name)}
+    # A crate finds what it includes inside of its own folder.
+    for name, text in sources.items():
+        for included in re.findall(r'include_(?:str|bytes)!\(\s*"([^"]+)"', text):
+            inside = os.path.normpath(os.path.join(os.path.dirname(name), included))
+            assert inside in files, f"{path}: {name} includes {included}"
     package = manifest["package"]
     for key in ["description", "license", "readme", "keywords", "categories", "version"]:
         assert package.get(key), f"{path}: no {key}"
@@ -66,5 +72,7 @@ for path in archives:
         for name, dependency in manifest.get(table, {}).items():
             assert "path" not in dependency, f"{path}: {name} by path"
             assert dependency.get("version"), f"{path}: {name} without a version"
+study = tarfile.open(glob.glob("crates/wakepath-study-*.crate")[0])
+assert any(name.endswith("/data/workloads/iowait-rk3399.fio") for name in study.getnames()), "the study crate has no workloads"
 print(f"{len(archives)} crate archives, {len(names)} components")
 CHECK
