@@ -159,7 +159,9 @@ fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<Policy
         .map(|row| ((row.policy, row.metric), *row))
         .collect();
     let mut lines: Vec<PolicyLine> = Vec::new();
+    let common = notes_of_all_policies(view);
     for (index, policy) in view.compared_policies() {
+        let own_notes = policy.notes.iter().filter(|note| !common.contains(*note));
         let cells: Vec<Cell> = metrics
             .iter()
             .map(|metric| {
@@ -178,7 +180,7 @@ fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<Policy
             Some(line) => {
                 line.equals.push(policy.name.clone());
                 line.winner |= winner == Some(index);
-                for note in &policy.notes {
+                for note in own_notes {
                     if !line.notes.contains(note) {
                         line.notes.push(note.clone());
                     }
@@ -189,12 +191,23 @@ fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<Policy
                 baseline: policy.baseline,
                 winner: winner == Some(index),
                 equals: Vec::new(),
-                notes: policy.notes.clone(),
+                notes: own_notes.cloned().collect(),
                 cells,
             }),
         }
     }
     lines
+}
+
+/// Notes that every compared policy has: said once above the tables, not beside each policy.
+pub(crate) fn notes_of_all_policies(view: &View) -> Vec<&String> {
+    let mut policies = view.compared_policies().map(|(_, policy)| policy);
+    let first = policies.next().filter(|_| view.policies.len() > 1);
+    let others: Vec<_> = policies.collect();
+    let notes = first.into_iter().flat_map(|policy| &policy.notes);
+    notes
+        .filter(|note| others.iter().all(|policy| policy.notes.contains(note)))
+        .collect()
 }
 
 /// Whether two policies have equal means in every metric, to the last bit: their settings made no difference.

@@ -84,6 +84,7 @@ fn render_view_whole(view: &View) -> Result<String, RenderError> {
         scripts => scripts,
         data => encode_data_for_scripts(view, gains.iter().chain(&load), &workloads),
         blocks => comparison::comparison_blocks(view),
+        common_notes => comparison::notes_of_all_policies(view),
         sentences => comparison::verdict_sentences(view),
         gains => gains,
         load => load,

@@ -90,7 +90,12 @@ fn an_assumption_stands_beside_the_figures_that_rest_on_it() {
     let mut view = sample::view(3, 1, plain);
     view.assumes_power = true;
     view.policies[2].notes = vec!["EPP 80 moves the lower end.".into()];
+    for policy in &mut view.policies {
+        policy.notes.push("A straight line".into());
+    }
     let page = render_html_report(&view).unwrap();
+    // What is assumed under every policy is said once.
+    assert_eq!(page.matches("A straight line").count(), 1);
     let table = comparison_tables(&page)[0];
     let row = table
         .split("<tr")

@@ -92,13 +92,13 @@ fn add_cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     view.cautions.extend(document.notes.iter().cloned());
 }
 
-/// A study's title; without one its first question, else its name.
+/// A study's title. A study whose title is its name is called by its first question, if it has any.
 pub(super) fn study_title(document: &Document) -> &str {
     let study = &document.study;
     let questions = document.questions.iter().map(|question| &question.ask);
     let mut titles = std::iter::once(&study.title).chain(questions);
     titles
-        .find(|title| !title.is_empty())
+        .find(|title| !title.is_empty() && **title != study.name)
         .unwrap_or(&study.name)
 }
 
