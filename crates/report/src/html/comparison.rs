@@ -161,7 +161,7 @@ fn policy_lines(view: &View, rows: &[&PageRow], metrics: &[usize]) -> Vec<Policy
     let mut lines: Vec<PolicyLine> = Vec::new();
     let common = notes_of_all_policies(view);
     for (index, policy) in view.compared_policies() {
-        let own_notes = policy.notes.iter().filter(|note| !common.contains(*note));
+        let own_notes = policy.notes.iter().filter(|note| !common.contains(note));
         let cells: Vec<Cell> = metrics
             .iter()
             .map(|metric| {

@@ -388,11 +388,11 @@ fn workloads_of_a_list_of_rates_make_a_curve_over_the_load() {
 #[test]
 fn a_study_without_a_title_is_called_by_its_question() {
     let mut untitled = document(4);
-    untitled.study.title = String::new();
-    assert_eq!(
-        view_of(&results(&untitled, |_| {})).title,
-        "Which is fastest?"
-    );
+    for title in ["", "governors"] {
+        title.clone_into(&mut untitled.study.title);
+        let view = view_of(&results(&untitled, |_| {}));
+        assert_eq!(view.title, "Which is fastest?");
+    }
     untitled.questions.clear();
     assert_eq!(view_of(&results(&untitled, |_| {})).title, "governors");
 }

@@ -110,7 +110,7 @@ impl PlannedPolicy {
         let models = machines.iter().filter_map(|machine| machine.model.as_ref());
         let mut notes: Vec<String> = Vec::new();
         for note in models
-            .filter_map(|model| wakepath_sim::policy_notes(model, &self.set).ok())
+            .filter_map(|model| wakepath_sim::notes_on_policies(model, &self.set).ok())
             .flatten()
         {
             if !notes.contains(&note) {

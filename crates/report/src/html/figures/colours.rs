@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::view::{PageState, View};
+use super::super::view::View;
 use super::figure::distinct;
 
 /// Names of what the picture of misfits draws.
@@ -30,13 +30,8 @@ fn idle_states(view: &View) -> (Vec<&str>, Vec<&str>) {
     let mut ranked: Vec<(usize, &str)> = Vec::new();
     let mut busy: Vec<&str> = Vec::new();
     for list in lists {
-        let is_busy = |state: &&PageState| state.busy;
-        busy.extend(
-            list.states
-                .iter()
-                .filter(is_busy)
-                .map(|state| state.name.as_str()),
-        );
+        let busy_states = list.states.iter().filter(|state| state.busy);
+        busy.extend(busy_states.map(|state| state.name.as_str()));
         let idle = list.states.iter().filter(|state| !state.busy).enumerate();
         for (rank, state) in idle {
             match ranked.iter_mut().find(|(_, name)| *name == state.name) {

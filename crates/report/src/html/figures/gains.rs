@@ -49,16 +49,22 @@ fn differing_metrics(view: &View, rows: &[&PageRow]) -> Vec<usize> {
     let measured: Vec<usize> = order
         .filter(|metric| rows.iter().any(|row| row.metric == *metric))
         .collect();
-    let differs = |metric: &usize| {
-        let mut gains = rows.iter().filter(|row| row.metric == *metric);
-        gains.any(|row| row.gain.is_some_and(|gain| gain.percent != 0.0))
-    };
-    let differing: Vec<usize> = measured.iter().copied().filter(differs).collect();
+    let differing: Vec<usize> = measured
+        .iter()
+        .copied()
+        .filter(|metric| has_any_gain(rows, *metric))
+        .collect();
     if differing.is_empty() {
         measured
     } else {
         differing
     }
+}
+
+/// Whether any policy gains or loses in a metric on any workload.
+fn has_any_gain(rows: &[&PageRow], metric: usize) -> bool {
+    let mut gains = rows.iter().filter(|row| row.metric == metric);
+    gains.any(|row| row.gain.is_some_and(|gain| gain.percent != 0.0))
 }
 
 fn gain_note(view: &View, metric: Option<usize>) -> String {

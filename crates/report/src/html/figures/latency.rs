@@ -89,14 +89,15 @@ fn view_options(view: &View) -> Vec<(String, String)> {
         let limits = focus.limits.iter().map(|limit| limit.metric);
         limits.chain([focus.metric])
     });
-    let is_tail = |index: usize| {
-        let name = view.metrics.get(index).map(|metric| metric.name.as_str());
-        matches!(name, Some("p99_us" | "p999_us" | "wake_p99_us"))
-    };
-    if asked.any(is_tail) {
+    if asked.any(|metric| is_tail_latency(view, metric)) {
         options.reverse();
     }
     options
+}
+
+fn is_tail_latency(view: &View, metric: usize) -> bool {
+    let name = view.metrics.get(metric).map(|metric| metric.name.as_str());
+    matches!(name, Some("p99_us" | "p999_us" | "wake_p99_us"))
 }
 
 /// The first question's limits for latencies, for `charts.js`.

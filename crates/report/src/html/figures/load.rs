@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::super::number::{format_figure, format_four_digits, round_for_json as number};
-use super::super::view::{LoadSeries, PageRow, View};
+use super::super::view::{LoadSeries, PageMetric, PageRow, View};
 use super::figure::{Choice, Figure, Table, build_alternative_text, limits_for_chart, policy_name};
 
 /// Figures by metric, policy and workload.
@@ -33,14 +33,13 @@ pub(crate) fn draw_load_curves(view: &View) -> Option<Figure> {
         .filter(|metric| rows.keys().any(|(measured, ..)| measured == metric))
         .collect();
     let first = *metrics.first()?;
-    let title = |metric: usize| with_unit(&view.metrics[metric].title, &view.metrics[metric].unit);
     Some(Figure {
         id: "load".into(),
         kind: "load",
         title: "Over the load".into(),
         note: "Each point is a workload of the study: the rate that it asks for, and the mean over its runs.".into(),
         alt: build_alternative_text(
-            &format!("Lines of {} over the requested rate, one line per policy.", title(first)),
+            &format!("Lines of {} over the requested rate, one line per policy.", title_with_unit(view, first)),
             series.iter().map(|series| describe_range_of_rates(view, series, first)),
         ),
         choices: vec![
@@ -60,7 +59,7 @@ pub(crate) fn draw_load_curves(view: &View) -> Option<Figure> {
             "first": first,
             "metrics": metrics.iter().map(|metric| json!({
                 "index": metric,
-                "title": title(*metric),
+                "title": title_with_unit(view, *metric),
                 "limits": limits_for_chart(view, *metric),
             })).collect::<Vec<_>>(),
             "series": series.iter().map(|series| load_series_for_chart(series, &rows)).collect::<Vec<_>>(),
@@ -72,9 +71,10 @@ fn has_workload(series: &LoadSeries, workload: usize) -> bool {
     series.points.iter().any(|(_, index)| *index == workload)
 }
 
-fn with_unit(title: &str, unit: &str) -> String {
+fn title_with_unit(view: &View, metric: usize) -> String {
+    let PageMetric { title, unit, .. } = &view.metrics[metric];
     if unit.is_empty() {
-        title.to_owned()
+        title.clone()
     } else {
         format!("{title}, {unit}")
     }
@@ -95,7 +95,6 @@ fn load_table(view: &View, series: &[&LoadSeries], metrics: &[usize], rows: &Row
     let mut table = Table::with_head(3, head);
     for series in series {
         for metric in metrics {
-            let about = &view.metrics[*metric];
             for (policy, _) in view.compared_policies() {
                 for (rate, workload) in &series.points {
                     let Some(row) = rows.get(&(*metric, policy, *workload)) else {
@@ -104,7 +103,7 @@ fn load_table(view: &View, series: &[&LoadSeries], metrics: &[usize], rows: &Row
                     table.add_row([
                         series.name.clone(),
                         policy_name(view, policy).to_owned(),
-                        with_unit(&about.title, &about.unit),
+                        title_with_unit(view, *metric),
                         format_four_digits(*rate),
                         format_figure(row.mean, row.decimals),
                     ]);

@@ -147,9 +147,8 @@ impl Compared {
         question: &Question,
         winner: Option<&usize>,
     ) -> Option<Focus> {
-        let position = |name: &str| view.metrics.iter().position(|m| m.name == name);
         let limits = question.keep.iter().filter_map(|condition| {
-            let metric = position(&condition.metric)?;
+            let metric = metric_index(view, &condition.metric)?;
             Some(Limit {
                 metric,
                 value: condition.limit * self.units.get(metric)?.factor,
@@ -157,7 +156,7 @@ impl Compared {
             })
         });
         Some(Focus {
-            metric: position(&question.metric)?,
+            metric: metric_index(view, &question.metric)?,
             limits: limits.collect(),
             winner: winner.copied(),
         })
@@ -230,6 +229,10 @@ impl Compared {
             Err(error) => Err(error),
         }
     }
+}
+
+fn metric_index(view: &View, name: &str) -> Option<usize> {
+    view.metrics.iter().position(|metric| metric.name == name)
 }
 
 /// Assumed figures of all machines that runs were simulated or replayed on, each description once.

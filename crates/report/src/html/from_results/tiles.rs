@@ -268,10 +268,9 @@ fn rows_with_least_and_most<'a>(
     rows: &[&'a PageRow],
     value: impl Fn(&PageRow) -> f64,
 ) -> Option<[&'a PageRow; 2]> {
-    let by_value = |a: &&&'a PageRow, b: &&&'a PageRow| value(a).total_cmp(&value(b));
-    let low = rows.iter().min_by(by_value)?;
-    let high = rows.iter().max_by(by_value)?;
-    Some([low, high])
+    let mut sorted = rows.to_vec();
+    sorted.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    Some([sorted.first()?, sorted.last()?])
 }
 
 /// The policy with the second largest gain on the first workload that the winner wins; the baseline if no other gains.

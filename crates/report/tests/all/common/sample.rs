@@ -137,12 +137,15 @@ pub(crate) fn view(
     }
 }
 
-fn sample_tile(name: &impl Fn(&str, usize) -> String) -> Tile {
-    let entry = |label: &str, value: &str, note: &str| TileEntry {
+fn entry(label: &str, value: &str, note: &str) -> TileEntry {
+    TileEntry {
         label: label.into(),
         value: value.into(),
         note: note.into(),
-    };
+    }
+}
+
+fn sample_tile(name: &impl Fn(&str, usize) -> String) -> Tile {
     Tile {
         headline: name("policy", 1),
         settings: "freq schedutil, idle teo@6.12".into(),
