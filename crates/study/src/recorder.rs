@@ -185,10 +185,12 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             .collect();
         for (task, (job, _)) in &self.tasks {
             if let Some(name) = job.and_then(|job| names.get(job)) {
-                self.writer.metadata_mut().name_task(*task as u32, name);
+                self.writer
+                    .metadata_mut()
+                    .keep_task_name(*task as u32, name);
             }
         }
-        self.writer.finish()
+        self.writer.finish_file()
     }
 
     fn push(&mut self, time: Nanoseconds, cpu: usize, kind: EventKind) {
@@ -212,7 +214,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             match place {
                 Place::Open { .. } => return,
                 Place::Filled(event) if self.failure.is_none() => {
-                    self.failure = self.writer.push(event).err();
+                    self.failure = self.writer.add_event(event).err();
                 }
                 Place::Filled(_) | Place::Unused => {}
             }
@@ -300,7 +302,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     }
 
     fn run_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
-        self.pairs.task(cpu as u32);
+        self.pairs.note_task_ran(cpu as u32);
         self.tasks.insert(task, (job, cpu as u32));
         if self.woken.remove(&task) {
             let step = TaskStep::Running;
@@ -323,7 +325,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             Activity::Waking => *state = before,
             _ => {
                 if before.idle.is_some()
-                    && let Some(event) = self.pairs.exit(cpu as u32, now)
+                    && let Some(event) = self.pairs.end_idle_period(cpu as u32, now)
                 {
                     self.push(now, cpu, event.kind);
                 }
@@ -331,7 +333,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
         match activity {
             Activity::Idle(index) if before.idle != Some(index) => {
-                self.pairs.enter(cpu as u32, now, index as u8);
+                self.pairs.note_idle_entry(cpu as u32, now, index as u8);
                 self.cpus[cpu].idle = Some(index);
             }
             Activity::Idle(_) | Activity::Waking => {}
@@ -367,7 +369,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         };
         let asked = Nanoseconds(query.clock);
         self.pairs
-            .governor(cpu as u32, asked, inputs, Some(decision.stop_tick));
+            .note_governor_call(cpu as u32, asked, inputs, Some(decision.stop_tick));
     }
 
     fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {

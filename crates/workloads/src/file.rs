@@ -24,7 +24,7 @@ impl Unreadable {
 
 /// Reads the file at `path`, at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
-    let file = wakepath_files::open(path)
+    let file = wakepath_files::open_regular_file(path)
         .map_err(|e| Unreadable::whole_file(format!("cannot open: {e}")))?;
     let bytes = wakepath_files::read_up_to(file, limit as u64).map_err(|e| match e.kind() {
         ErrorKind::FileTooLarge => Unreadable::whole_file(too_large(limit)),

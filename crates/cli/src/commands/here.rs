@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{HERE, MachineError, calibrated_file};
+use wakepath_hardware::machine::{HERE, MachineError, find_calibrated_file};
 use wakepath_system::System;
 use wakepath_units::KernelVersion;
 
@@ -16,7 +16,7 @@ pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Optio
     if let Some(name) = name {
         return Ok((Machine::find(name)?, None));
     }
-    let file = match calibrated_file() {
+    let file = match find_calibrated_file() {
         Ok(file) => file,
         Err(MachineError::NotCalibrated { .. }) => anyhow::bail!(
             "no machine is named, and this one is not calibrated; name one of `wakepath machine list` or a machine file by \

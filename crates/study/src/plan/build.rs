@@ -35,7 +35,7 @@ const FEWEST_BLOCKS: u32 = 4;
 
 /// The text of a study file. If there is none, the error says what may have been meant.
 fn read_study(path: &Path) -> io::Result<String> {
-    let file = wakepath_files::open(path).map_err(|e| {
+    let file = wakepath_files::open_regular_file(path).map_err(|e| {
         if e.kind() != ErrorKind::NotFound {
             return e;
         }

@@ -349,7 +349,7 @@ fn text_of(
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
-        let text = wakepath_files::read(&path, limit)
+        let text = wakepath_files::read_file_up_to(&path, limit)
             .and_then(|bytes| {
                 decode_text_strictly(bytes)
                     .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))

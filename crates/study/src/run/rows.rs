@@ -275,12 +275,13 @@ impl<'a> Costs<'a> {
 
     /// Wake-up time from a state in ns, including cache refills.
     fn exit(&self, state: usize) -> f64 {
-        let exit = self.states[state].true_exit_us.micros().0 as f64;
+        let exit = self.states[state].true_exit_us.micros_to_time().0 as f64;
         exit + self.cold(state)
     }
 
     fn cold(&self, state: usize) -> f64 {
-        self.states[state].cold_start_kcycles.kilocycles() as f64 / self.cycles_per_ns.max(1e-9)
+        self.states[state].cold_start_kcycles.kilocycles_to_cycles() as f64
+            / self.cycles_per_ns.max(1e-9)
     }
 
     /// What the idle periods took longer to end than in the fitting state, in ns.

@@ -452,7 +452,7 @@ impl Backend for Sim<'_> {
             by_clock += trial.took;
             let lasts = self.plan.workloads[cell.workload].duration();
             let workload = self.plan.workloads[cell.workload].workload();
-            let capacity = self.machine(cell)?.drive.capacity();
+            let capacity = self.machine(cell)?.drive.capacity_in_bytes();
             let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
             let factor = trial.remains(lasts, amount);
             let program = self.plan.policies[cell.policy].set.program();
@@ -604,7 +604,7 @@ fn run_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Ve
 
 /// Stand-in for a recorded system's own policies, if a study's policy leaves any open.
 fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
-    let system = recorded::find(&machine.name).filter(|_| {
+    let system = recorded::find_recorded_system(&machine.name).filter(|_| {
         plan.policies
             .iter()
             .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
@@ -729,7 +729,10 @@ mod tests {
             let trial = sim.try_for(cell, set, Duration::from_millis(5)).unwrap();
             assert!(trial.is_cut, "{options}");
             let workload = plan.workloads[0].workload().unwrap();
-            let amount = Amount::asked(workload, sim.machine(cell).unwrap().drive.capacity());
+            let amount = Amount::asked(
+                workload,
+                sim.machine(cell).unwrap().drive.capacity_in_bytes(),
+            );
             let factor = trial.remains(plan.workloads[0].duration(), amount);
             let all = factor * trial.run.requests as f64;
             assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");

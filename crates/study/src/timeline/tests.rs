@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wakepath_hardware::machine::{DriveModel, builtin_names};
+use wakepath_hardware::machine::{DriveModel, builtin_machine_names};
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, simulate, simulate_observed};
 use wakepath_workloads::fio;
@@ -205,7 +205,7 @@ proptest! {
 #[test]
 fn every_built_in_machine_has_a_timeline() {
     let job = job("rw=randrw\nioengine=io_uring\niodepth=4\nnumjobs=8\nruntime=5ms\n");
-    for name in builtin_names() {
+    for name in builtin_machine_names() {
         let machine = Machine::find(name).unwrap();
         let policies = combination("menu", "schedutil");
         let (run, timeline) = watch(&machine, &job, &policies, HOUR);

@@ -1,7 +1,7 @@
 //! `wakepath doctor`: findings about a machine, worst first, with cost and remedy.
 
 use wakepath_compare::figure::Unit;
-use wakepath_doctor::{DoctorReport, Finding, examine};
+use wakepath_doctor::{DoctorReport, Finding, examine_machine};
 
 use super::RootArgs;
 use crate::output::{self, Format, Screen};
@@ -32,7 +32,7 @@ const FOUND: u8 = 3;
 /// Returns the exit code.
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.system()?;
-    let mut report = examine(&system, &args.root.as_option())?;
+    let mut report = examine_machine(&system, &args.root.as_option())?;
     let all = report.findings.len();
     report.findings.retain(|f| f.weight >= args.min_weight);
     let left_out = all - report.findings.len();

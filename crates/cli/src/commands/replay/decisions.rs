@@ -56,7 +56,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let cpu = args.cpu.unwrap_or(0);
     let name = file.display().to_string();
-    let input = wakepath_files::open(file).with_context(|| name.clone())?;
+    let input = wakepath_files::open_regular_file(file).with_context(|| name.clone())?;
     let answers = read_decisions(BufReader::new(input), &name)?;
     let log = read_calls(args, recording, cpu)?;
     ensure!(

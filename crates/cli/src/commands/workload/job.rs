@@ -70,7 +70,7 @@ fn job_name(io: &TaskIo, task: u32) -> String {
 }
 
 fn all_requests(io: &TaskIo) -> u64 {
-    io.requests(false) + io.requests(true)
+    io.count_requests(false) + io.count_requests(true)
 }
 
 /// The job file.
@@ -89,7 +89,7 @@ pub(super) fn write_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'
 
 fn write_job(text: &mut String, job: &Job<'_>) {
     let io = job.io;
-    let [reads, writes] = [io.requests(false), io.requests(true)];
+    let [reads, writes] = [io.count_requests(false), io.count_requests(true)];
     let mut lines = vec![format!(
         "; task {}: {reads} reads, {writes} writes",
         job.task
@@ -115,7 +115,11 @@ fn write_job(text: &mut String, job: &Job<'_>) {
 /// fio's `rw`: sequential if most requests follow the last.
 fn pattern(io: &TaskIo) -> &'static str {
     let sequential = 2 * io.sequential > all_requests(io);
-    match (io.requests(false) > 0, io.requests(true) > 0, sequential) {
+    match (
+        io.count_requests(false) > 0,
+        io.count_requests(true) > 0,
+        sequential,
+    ) {
         (true, true, true) => "rw",
         (true, true, false) => "randrw",
         (true, false, true) => "read",

@@ -385,17 +385,17 @@ fn compile_job(
     })?;
     let read_percent = read_percent(job);
     // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
-    let volatile = drive.flush_us.micros().0 > 0;
+    let volatile = drive.flush_us.micros_to_time().0 > 0;
     let flushes = job.rw.writes() && (volatile || job.buffers_writes());
-    let cache = CacheJob::new(job, drive.capacity());
+    let cache = CacheJob::new(job, drive.capacity_in_bytes());
     let [least, _] = smallest_and_largest_blocks(job);
-    let limits = job.limits(drive.capacity());
+    let limits = job.limits(drive.capacity_in_bytes());
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = rate_periods(job);
     let (buffer_cycles, content_cycles) = buffer_work_outside_and_inside_latency(job);
-    let walk = Walk::for_job(job, drive.capacity());
+    let walk = Walk::for_job(job, drive.capacity_in_bytes());
     let counts_bytes = job.block_sizes.vary();
     let units = if counts_bytes { least } else { [1; 2] };
     Ok(JobSetup {
@@ -480,7 +480,7 @@ fn durable_write_kind(job: &FioJob) -> RequestKind {
 fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     let read_percent = read_percent(job);
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
-    let bytes = job.limits(drive.capacity()).bytes?;
+    let bytes = job.limits(drive.capacity_in_bytes()).bytes?;
     if one_way && job.step != 0 {
         let [least, _] = smallest_and_largest_blocks(job);
         return Some(bytes_transferred_with_gaps(

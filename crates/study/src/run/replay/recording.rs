@@ -327,7 +327,7 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest_supported(metadata.kernel.as_deref()?)?;
     let (spec, parameters_known) = if governor == "haltpoll" {
-        let as_set = HaltpollAsSet::read(version, |name: &str| {
+        let as_set = HaltpollAsSet::from_settings(version, |name: &str| {
             metadata.system_setting(name).map(str::to_owned)
         })
         .ok()?;
