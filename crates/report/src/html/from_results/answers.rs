@@ -102,7 +102,10 @@ fn answer_best_policy(view: &View, compared: &Compared, found: results::Answer) 
     }
     let choice = found.choice.as_ref();
     let tile = choice.and_then(|choice| tile_for_choice(view, compared, choice));
-    let named = found.choice.iter().flat_map(results::Choice::named);
+    let named = found
+        .choice
+        .iter()
+        .flat_map(results::Choice::policies_in_sentences);
     let policies = named.filter_map(|name| view.policies.iter().position(|p| p.name == name));
     PageAnswer {
         question: found.question,
@@ -140,7 +143,9 @@ fn answer_question(
 fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut loads = place.workloads.iter();
     match loads.find(|(_, workload)| **workload == index) {
-        Some(((machine, name), _)) => question.has_machine(machine) && question.has_workload(name),
+        Some(((machine, name), _)) => {
+            question.includes_machine(machine) && question.includes_workload(name)
+        }
         None => question.machines.is_empty() && question.workloads.is_empty(),
     }
 }
@@ -149,7 +154,7 @@ fn question_includes_load(question: &Question, place: &Place<'_>, index: usize) 
 fn question_includes_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut policies = place.policies.iter();
     match policies.find(|(_, policy)| **policy == index) {
-        Some((name, _)) => question.has_policy(name),
+        Some((name, _)) => question.includes_policy(name),
         None => question.policies.is_empty(),
     }
 }
@@ -323,7 +328,7 @@ fn say_one_policy_wins(
     format!(
         "{}{place}: better than {baseline} by {} %{elsewhere}.",
         view.policies[winner].name,
-        wakepath_compare::range([low, high])
+        wakepath_compare::format_percent_range([low, high])
     )
 }
 

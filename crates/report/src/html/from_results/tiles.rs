@@ -1,6 +1,6 @@
 //! Tiles: answers at a glance, with the policy, its condition, its cost, the next best policy and what is assumed.
 
-use wakepath_compare::figure::{doubt, percent};
+use wakepath_compare::figure::{doubt_about_mean, format_percent as format_change};
 use wakepath_compare::results::{Candidate, Choice, Compliance, MetricFigure};
 use wakepath_results::Condition;
 
@@ -69,7 +69,7 @@ fn entry_for_worst_condition(
     let (value, limit) = unit.map_or_else(
         || (figure.mean.to_string(), condition.limit.to_string()),
         |unit| {
-            let mean = unit.figure(figure.mean, doubt(figure.interval, None));
+            let mean = unit.format_figure(figure.mean, doubt_about_mean(figure.interval, None));
             let limit = format_limit(condition.limit * unit.factor);
             let name = unit_after_space(&unit.name);
             (format!("{mean}{name}"), format!("{limit}{name}"))
@@ -109,7 +109,7 @@ fn entry_for_worst_condition(
 
 /// The metric that the question asks for, and how it differs from the baseline's.
 fn entry_for_goal_metric(view: &View, choice: &Choice, first: &Candidate) -> TileEntry {
-    let unit = choice.unit();
+    let unit = choice.unit_for_goal();
     let mut notes = Vec::new();
     if first.figures.len() > 1 {
         notes.push(format!("mean of {} workloads", first.figures.len()));
@@ -136,7 +136,7 @@ fn entry_for_goal_metric(view: &View, choice: &Choice, first: &Candidate) -> Til
         label: choice.metric.title.to_string(),
         value: format!(
             "{}{}",
-            unit.figure(first.value, first.doubt),
+            unit.format_figure(first.value, first.doubt),
             unit_after_space(&unit.name)
         ),
         note: notes.join("; "),
@@ -356,7 +356,7 @@ fn relative_percent(value: f64, reference: f64) -> f64 {
 
 fn format_change_percent(value: f64) -> String {
     if value.is_finite() {
-        format!("{} %", percent(value, 1)).replace('-', "−")
+        format!("{} %", format_change(value, 1)).replace('-', "−")
     } else {
         "–".to_owned()
     }
