@@ -37,7 +37,7 @@ pub enum RunOrigin {
     Replay,
     /// The machine itself.
     Live,
-    /// Laboratory: a virtual machine in virtual time, with known hardware (docs/laboratory.md).
+    /// Laboratory: a virtual machine in virtual time, with known hardware (docs/background/laboratory.md).
     Lab,
     /// Another tool's results.
     Import,
