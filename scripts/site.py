@@ -57,12 +57,13 @@ boost-paragraph = 2
 expand = true
 heading-split-level = 3
 
-# The index has every question in a few words, and the pages of the repository have a little of everything: both would
-# hide the page that answers.
+# The index has every question in a few words; the pages of the repository and the help of all commands have a little
+# of everything. They would hide the page that answers.
 [output.html.search.chapter]
 "README.md" = { enable = false }
 "project" = { enable = false }
 "background/decisions" = { enable = false }
+"reference/commands.md" = { enable = false }
 """
 
 # Long names fold, so that only tables and code blocks scroll, each by itself.
