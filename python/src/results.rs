@@ -7,7 +7,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use wakepath_compare::results::{
     CompareOptions, Comparison, ComparisonFile, Objective, Points, ScopeList, Source,
-    add_idle_rates, answer_all_questions, choose_policy, compare_results as compare_sources, find_pareto_front, say_per_machine,
+    add_idle_rates, answer_all_questions, choose_policy, compare_results as compare_sources,
+    find_pareto_front, say_per_machine,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::{from_results, render};

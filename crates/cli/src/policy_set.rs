@@ -95,7 +95,8 @@ fn complete_set(place: Place) -> impl Iterator<Item = PossibleValue> {
     mechanisms(place)
         .map(|m| {
             // A file name follows.
-            let name = ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
+            let name =
+                ProgramForm::by_policy_name(m.name).map_or(m.name, ProgramForm::policy_prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))

@@ -125,9 +125,15 @@ fn describe_machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     let machines = machine_labels(&kinds, |machine| &machine.name);
     let drives = machine_labels(&kinds, |machine| &machine.drive);
     let difference = if labels_differ(&machines) {
-        format!("the machines differ ({})", join_labels_with_results(&machines, &kinds))
+        format!(
+            "the machines differ ({})",
+            join_labels_with_results(&machines, &kinds)
+        )
     } else if labels_differ(&drives) {
-        format!("the drives differ ({})", join_labels_with_results(&drives, &kinds))
+        format!(
+            "the drives differ ({})",
+            join_labels_with_results(&drives, &kinds)
+        )
     } else {
         let places: Vec<String> = kinds.iter().map(|kind| join_result_names(kind)).collect();
         format!(

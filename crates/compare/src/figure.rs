@@ -103,9 +103,13 @@ pub fn doubt_about_mean(interval: Option<[f64; 2]>, deviation: Option<f64>) -> O
 /// Formats percentages with signs: down to the second digit of half the interval's width, at most
 /// two digits after the point, and one digit without an interval. A percentage beyond 10,000 is
 /// only said to be beyond.
-pub fn format_percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
-    let decimals =
-        doubt_about_mean(interval, None).map_or(1, |half| (1 - exponent_of_first_digit(half)).clamp(0, 2)) as usize;
+pub fn format_percents<const N: usize>(
+    values: [f64; N],
+    interval: Option<[f64; 2]>,
+) -> [String; N] {
+    let decimals = doubt_about_mean(interval, None)
+        .map_or(1, |half| (1 - exponent_of_first_digit(half)).clamp(0, 2))
+        as usize;
     values.map(|value| format_percent(value, decimals))
 }
 
@@ -227,11 +231,15 @@ mod tests {
         );
         assert_eq!(assumed.format_figure(12_345.0, Some(0.1)), "12");
         assert_eq!(
-            milliwatts(&[997.5]).for_assumed_power().format_figure(997.48, Some(0.1)),
+            milliwatts(&[997.5])
+                .for_assumed_power()
+                .format_figure(997.48, Some(0.1)),
             "997"
         );
         assert_eq!(
-            milliwatts(&[9.974]).for_assumed_power().format_figure(9.9748, Some(0.001)),
+            milliwatts(&[9.974])
+                .for_assumed_power()
+                .format_figure(9.9748, Some(0.001)),
             "9.97"
         );
         assert_eq!(
@@ -248,7 +256,10 @@ mod tests {
             (2.4e7, "24.0 J"),
         ] {
             let energy = Unit::for_value("uJ", uj).for_assumed_power();
-            assert_eq!(format!("{} {}", energy.format_figure(uj, None), energy.name), text);
+            assert_eq!(
+                format!("{} {}", energy.format_figure(uj, None), energy.name),
+                text
+            );
         }
         assert_eq!(Unit::for_value("", 1.0).title_with_unit("IOPS"), "IOPS");
     }
@@ -275,7 +286,10 @@ mod tests {
     #[test]
     fn the_doubt_is_that_of_the_interval_or_of_the_runs() {
         assert_eq!(doubt_about_mean(Some([1.0, 3.0]), Some(9.0)), Some(1.0));
-        assert_eq!(doubt_about_mean(Some([1.0, f64::INFINITY]), Some(9.0)), Some(9.0));
+        assert_eq!(
+            doubt_about_mean(Some([1.0, f64::INFINITY]), Some(9.0)),
+            Some(9.0)
+        );
         assert_eq!(doubt_about_mean(None, None), None);
     }
 }

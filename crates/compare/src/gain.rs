@@ -121,7 +121,11 @@ pub fn estimate_gain(
         [
             log_ratio - nearest_quantile(&studentised, 1.0 - tail) * error,
             log_ratio - nearest_quantile(&studentised, tail) * error,
-            two_sided_p_value(&studentised, observed, estimate.degrees_of_freedom(a.len(), b.len())),
+            two_sided_p_value(
+                &studentised,
+                observed,
+                estimate.degrees_of_freedom(a.len(), b.len()),
+            ),
         ]
     } else {
         // Runs that do not vary leave no doubt about the difference.

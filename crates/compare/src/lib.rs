@@ -43,7 +43,9 @@ pub use correction::correct_by_benjamini_hochberg;
 pub use differences::describe_differences;
 pub use gain::{Gain, GainError, RESAMPLES, estimate_gain, interval_of_mean, standard_deviation};
 pub use power_scope::describe_mixed_scopes_of_machines;
-pub use shortfalls::{describe_missed_rate, describe_shortfalls, mean_change_if_significant, describe_drift};
+pub use shortfalls::{
+    describe_drift, describe_missed_rate, describe_shortfalls, mean_change_if_significant,
+};
 pub use verdict::{Doubt, MAX_RUNS, Verdict, format_percent_range};
 pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
 pub use warnings::{SeriesWarning, find_series_warnings};

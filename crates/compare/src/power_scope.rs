@@ -64,12 +64,17 @@ impl PowerCounts {
 }
 
 /// Sentence for the reader if power on some machines has several scopes.
-pub fn describe_mixed_scopes_of_machines(sources: &[Source], machines: &[String]) -> Option<String> {
+pub fn describe_mixed_scopes_of_machines(
+    sources: &[Source],
+    machines: &[String],
+) -> Option<String> {
     let documents = sources.iter().map(|source| &source.document);
     let known = documents
         .flat_map(|document| &document.machines)
         .filter(|machine| !machine.power_scope.is_empty() && machines.contains(&machine.name));
-    list_if_several_scopes(known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())))
+    list_if_several_scopes(
+        known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())),
+    )
 }
 
 /// Lists the scopes of power with their machines in words, if there are several scopes.

@@ -50,7 +50,9 @@ pub fn describe_shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
             sentences.extend(describe_missed_rate(&who, &workload.rates, &shares));
             let drifting: Vec<(String, f64)> = values_by_policy(&drift, is_own)
                 .into_iter()
-                .filter_map(|(policy, changes)| Some((policy.to_owned(), mean_change_if_significant(&changes)?)))
+                .filter_map(|(policy, changes)| {
+                    Some((policy.to_owned(), mean_change_if_significant(&changes)?))
+                })
                 .collect();
             sentences.extend(describe_drift(&who, &drifting, "`warm_up_s` of the study"));
             if let Some(row) = cut.iter().find(|row| is_own(row)) {
@@ -129,12 +131,15 @@ pub fn describe_missed_rate(
     };
     let most = missed.last().map_or(least, |(_, most)| most);
     let under = if missed.len() <= NAMED {
-        let each = missed
-            .iter()
-            .map(|(policy, percent)| format!("{} under {policy}", format_share_of_rates(rates, *percent)));
+        let each = missed.iter().map(|(policy, percent)| {
+            format!("{} under {policy}", format_share_of_rates(rates, *percent))
+        });
         each.collect::<Vec<_>>().join(", ")
     } else {
-        let (from, to) = (format_share_of_rates(rates, *least), format_share_of_rates(rates, *most));
+        let (from, to) = (
+            format_share_of_rates(rates, *least),
+            format_share_of_rates(rates, *most),
+        );
         let range = if from == to {
             from
         } else {

@@ -108,7 +108,10 @@ impl Verdict {
             (Doubt::Margin, half / aim)
         } else if apart {
             let wanted = two_sided_normal_quantile(gain.p_value * (1.0 - level) / corrected_p);
-            (Doubt::Comparisons, wanted / two_sided_normal_quantile(gain.p_value))
+            (
+                Doubt::Comparisons,
+                wanted / two_sided_normal_quantile(gain.p_value),
+            )
         } else {
             let aim = margin.max(gain.percent.abs() / 2.0).max(1e-3);
             (Doubt::Chance, half / aim)
@@ -175,10 +178,18 @@ fn describe_runs_needed(more_runs: usize) -> String {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Better { from, to } => write!(f, "better by {} %", format_percent_range([*from, *to])),
-            Self::Worse { from, to } => write!(f, "worse by {} %", format_percent_range([*from, *to])),
-            Self::More { from, to } => write!(f, "more by {} %", format_percent_range([*from, *to])),
-            Self::Less { from, to } => write!(f, "less by {} %", format_percent_range([*from, *to])),
+            Self::Better { from, to } => {
+                write!(f, "better by {} %", format_percent_range([*from, *to]))
+            }
+            Self::Worse { from, to } => {
+                write!(f, "worse by {} %", format_percent_range([*from, *to]))
+            }
+            Self::More { from, to } => {
+                write!(f, "more by {} %", format_percent_range([*from, *to]))
+            }
+            Self::Less { from, to } => {
+                write!(f, "less by {} %", format_percent_range([*from, *to]))
+            }
             Self::NoDifference { within } if *within == 0.0 => f.write_str("no difference"),
             Self::NoDifference { within } => {
                 // The bound on the difference is rounded up.

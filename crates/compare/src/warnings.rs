@@ -122,7 +122,12 @@ impl fmt::Display for SeriesWarning {
                 )
             }
             Self::Outlier { run, value } => {
-                write!(f, "run {} is an outlier: {}", run + 1, format_five_digits(*value))
+                write!(
+                    f,
+                    "run {} is an outlier: {}",
+                    run + 1,
+                    format_five_digits(*value)
+                )
             }
             Self::Drift { correlation } => {
                 let way = if *correlation > 0.0 { "rise" } else { "fall" };
@@ -140,14 +145,21 @@ mod tests {
     use super::*;
 
     fn sentences(series: &[f64]) -> String {
-        let all: Vec<String> = find_series_warnings(series).iter().map(ToString::to_string).collect();
+        let all: Vec<String> = find_series_warnings(series)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         all.join("; ")
     }
 
     #[test]
     fn a_quiet_series_gives_no_warning() {
-        assert!(find_series_warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty());
-        assert!(find_series_warnings(&[5.0; 10]).is_empty() && find_series_warnings(&[5.0]).is_empty());
+        assert!(
+            find_series_warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty()
+        );
+        assert!(
+            find_series_warnings(&[5.0; 10]).is_empty() && find_series_warnings(&[5.0]).is_empty()
+        );
         assert!(find_series_warnings(&[]).is_empty());
     }
 

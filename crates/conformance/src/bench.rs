@@ -13,7 +13,7 @@ use serde::Serialize;
 use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
 use wakepath_units::median;
 
-use crate::checks::{GovernorSetting, our_governor_for_case, policy_name, call_our_governor};
+use crate::checks::{GovernorSetting, call_our_governor, our_governor_for_case, policy_name};
 use crate::generate;
 use crate::program::{KernelProgram, run_command_within};
 use crate::record::{CallRecord, Case};
@@ -79,7 +79,10 @@ pub fn compare_speed(
     let ours = std::env::current_exe()?;
     let mut rows = Vec::new();
     for subject in Subject::GOVERNORS {
-        for source in sources.iter().filter(|source| source.is_compared_for(subject)) {
+        for source in sources
+            .iter()
+            .filter(|source| source.is_compared_for(subject))
+        {
             let setting = GovernorSetting {
                 subject,
                 version: source.kernel_version()?,
@@ -172,9 +175,9 @@ fn decide_all_calls(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 
 /// same.
 #[inline(never)]
 fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[CallRecord]) -> u32 {
-    calls
-        .iter()
-        .fold(0, |sum, call| sum + u32::from(call_our_governor(governor, call)))
+    calls.iter().fold(0, |sum, call| {
+        sum + u32::from(call_our_governor(governor, call))
+    })
 }
 
 /// A command pinned to the first CPU that this process may use.

@@ -72,8 +72,15 @@ pub fn settings_to_compare<'s>(
 ) -> Result<Vec<(GovernorSetting, &'s KernelSource)>> {
     let mut settings = Vec::new();
     for subject in Subject::ALL {
-        for source in sources.iter().filter(|source| source.is_compared_for(subject)) {
-            let most = if subject.depends_on_tick() { ticks.len() } else { 1 };
+        for source in sources
+            .iter()
+            .filter(|source| source.is_compared_for(subject))
+        {
+            let most = if subject.depends_on_tick() {
+                ticks.len()
+            } else {
+                1
+            };
             for &tick in ticks.iter().take(most) {
                 let version = source.kernel_version()?;
                 settings.push((
@@ -161,7 +168,11 @@ pub fn compare_all_policies(
 }
 
 /// Splits the inputs of a result's row into batches.
-fn split_row_into_batches(row: usize, subject: Subject, amount: Amount) -> impl Iterator<Item = Batch> {
+fn split_row_into_batches(
+    row: usize,
+    subject: Subject,
+    amount: Amount,
+) -> impl Iterator<Item = Batch> {
     let size = batch_size(subject);
     let inputs = amount.inputs_for_subject(subject);
     // Batch 0 of the comparison of APST has the drives from the library.
@@ -199,7 +210,11 @@ fn save_shrunk_case(
         setting.tick.hz(),
         calls.display()
     );
-    if case.calls.iter().any(|call| call.toggle.state_and_disabled().is_some()) {
+    if case
+        .calls
+        .iter()
+        .any(|call| call.toggle.state_and_disabled().is_some())
+    {
         eprintln!("  which leaves out that states are switched: {case:?}");
     }
     Ok(())

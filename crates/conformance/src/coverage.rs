@@ -28,7 +28,11 @@ pub struct CoverageRow {
 }
 
 /// Runs `batches` batches of inputs through each kernel governor and counts the branches taken.
-pub fn measure_branch_coverage(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<CoverageRow>> {
+pub fn measure_branch_coverage(
+    sources: &[KernelSource],
+    batches: u64,
+    seed: u64,
+) -> Result<Vec<CoverageRow>> {
     let governors: Vec<(Subject, &KernelSource)> = Subject::GOVERNORS
         .into_iter()
         .flat_map(|subject| sources.iter().map(move |source| (subject, source)))
@@ -40,7 +44,12 @@ pub fn measure_branch_coverage(sources: &[KernelSource], batches: u64, seed: u64
         .collect()
 }
 
-fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u64, seed: u64) -> Result<CoverageRow> {
+fn measure_governor_coverage(
+    subject: Subject,
+    source: &KernelSource,
+    batches: u64,
+    seed: u64,
+) -> Result<CoverageRow> {
     let setting = GovernorSetting {
         subject,
         version: source.kernel_version()?,
@@ -67,7 +76,11 @@ fn measure_governor_coverage(subject: Subject, source: &KernelSource, batches: u
         String::from_utf8_lossy(&gcov.stderr)
     );
     let (branches, not_taken) = parse_gcov_output(&String::from_utf8_lossy(&gcov.stdout));
-    ensure!(branches > 0, "gcov found no branch in {}", subject.kernel_file());
+    ensure!(
+        branches > 0,
+        "gcov found no branch in {}",
+        subject.kernel_file()
+    );
     Ok(CoverageRow {
         policy: policy_name(setting),
         branches,

@@ -208,7 +208,8 @@ fn run_comparison(arguments: &RunArguments) -> Result<bool> {
         tables: arguments.tables,
         drives: arguments.drives,
     };
-    let mut rows = compare::compare_all_policies(&sources, &ticks, amount, common.seed, &arguments.failures)?;
+    let mut rows =
+        compare::compare_all_policies(&sources, &ticks, amount, common.seed, &arguments.failures)?;
     rows.extend(recorded::compare_recorded_decisions()?);
     print_rows(&rows, common.format)?;
     let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
@@ -289,7 +290,8 @@ fn write_generated_log(arguments: &WriteLogArguments) -> Result<()> {
 fn time_own_side(arguments: &BenchOursArguments) -> Result<()> {
     let governor = &arguments.governor;
     let setting = GovernorSetting {
-        subject: Subject::governor_by_name(governor).with_context(|| format!("no governor {governor}"))?,
+        subject: Subject::governor_by_name(governor)
+            .with_context(|| format!("no governor {governor}"))?,
         version: arguments.version.parse()?,
         tick: tick_rate_from_hz(arguments.hz)?,
     };

@@ -51,7 +51,10 @@ pub struct PeltSums {
 /// # Errors
 ///
 /// The source has other functions; it cannot be compiled or run.
-pub fn signals_by_kernel_code(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
+pub fn signals_by_kernel_code(
+    source: &KernelSource,
+    stretches: &[Stretch],
+) -> Result<Vec<PeltSums>> {
     let scratch = tempfile::tempdir()?;
     let program = compile_pelt(&cut_pelt_functions(source)?, scratch.path())?;
     let mut input = String::new();

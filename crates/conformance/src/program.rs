@@ -89,8 +89,13 @@ impl KernelProgram {
         hz: u32,
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
-        Self::try_compile(flags, subject, source, hz, alteration)
-            .with_context(|| format!("{} of {} at HZ={hz}", subject.name(), source.describe_package()))
+        Self::try_compile(flags, subject, source, hz, alteration).with_context(|| {
+            format!(
+                "{} of {} at HZ={hz}",
+                subject.name(),
+                source.describe_package()
+            )
+        })
     }
 
     fn try_compile(
@@ -191,13 +196,21 @@ fn add_whole_file(
     folder: &Path,
 ) -> Result<()> {
     const SHARED_HEADER: &str = "drivers/cpuidle/governors/gov.h";
-    let text = alter_if_for_file(alteration, subject.kernel_file(), source.read_file(subject.kernel_file())?)?;
+    let text = alter_if_for_file(
+        alteration,
+        subject.kernel_file(),
+        source.read_file(subject.kernel_file())?,
+    )?;
     write_forwarding_headers(&text, &folder.join("include"))?;
     if text.contains("\"gov.h\"") {
-        let header = alter_if_for_file(alteration, SHARED_HEADER, source.read_file(SHARED_HEADER)?)?;
+        let header =
+            alter_if_for_file(alteration, SHARED_HEADER, source.read_file(SHARED_HEADER)?)?;
         fs::write(folder.join("gov.h"), header)?;
     } else if alteration.is_some_and(|alteration| alteration.file == SHARED_HEADER) {
-        bail!("stale mutant: {} does not include gov.h", subject.kernel_file());
+        bail!(
+            "stale mutant: {} does not include gov.h",
+            subject.kernel_file()
+        );
     }
     let file = folder.join("governor.c");
     fs::write(&file, text)?;
@@ -270,7 +283,11 @@ pub fn run_command_within(command: &mut Command, input: &[u8], limit: Duration) 
             }
             pause = (pause * 2).min(Duration::from_millis(10));
         };
-        anyhow::Ok((status, join_reader_thread(output)?, join_reader_thread(errors)?))
+        anyhow::Ok((
+            status,
+            join_reader_thread(output)?,
+            join_reader_thread(errors)?,
+        ))
     })?;
     ensure!(
         status.success(),

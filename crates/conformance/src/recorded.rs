@@ -82,7 +82,10 @@ fn split_log_text(text: &str) -> Option<[&str; 4]> {
 ///
 /// The data is damaged.
 pub fn read_recorded_decisions() -> Result<Vec<RecordedDecisions>> {
-    decompress_text(DECISIONS)?.lines().map(parse_decisions_line).collect()
+    decompress_text(DECISIONS)?
+        .lines()
+        .map(parse_decisions_line)
+        .collect()
 }
 
 fn parse_decisions_line(line: &str) -> Result<RecordedDecisions> {
@@ -91,7 +94,8 @@ fn parse_decisions_line(line: &str) -> Result<RecordedDecisions> {
         anyhow::bail!("not GOVERNOR RELEASE NUMBER DECISIONS: {line:.40}");
     };
     Ok(RecordedDecisions {
-        subject: Subject::governor_by_name(governor).with_context(|| format!("no governor {governor}"))?,
+        subject: Subject::governor_by_name(governor)
+            .with_context(|| format!("no governor {governor}"))?,
         kernel: kernel.parse()?,
         log: log.to_owned(),
         decisions: decisions

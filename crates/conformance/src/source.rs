@@ -171,7 +171,8 @@ impl KernelSource {
             .with_context(|| format!("cannot read {}", makefile.display()))?;
         Ok(Self {
             version,
-            release: release_from_makefile(&text).with_context(|| makefile.display().to_string())?,
+            release: release_from_makefile(&text)
+                .with_context(|| makefile.display().to_string())?,
             debian_version,
             root,
         })
@@ -231,7 +232,9 @@ impl Origin {
         let archive = PathBuf::from(format!("/usr/src/{package}.tar.xz"));
         if archive.is_file() {
             let query = ["-W", "-f", "${Version}", package];
-            if let Some(version) = command_output_if_ok("dpkg-query", &query).filter(|v| !v.is_empty()) {
+            if let Some(version) =
+                command_output_if_ok("dpkg-query", &query).filter(|v| !v.is_empty())
+            {
                 return Some(Self::Installed { version, archive });
             }
         }
@@ -243,11 +246,15 @@ impl Origin {
         })
     }
 
-    fn find_in_other_suite(package: &str, pinned: &'static PinnedPackage, shelf: &Path) -> Result<Self> {
+    fn find_in_other_suite(
+        package: &str,
+        pinned: &'static PinnedPackage,
+        shelf: &Path,
+    ) -> Result<Self> {
         let apt = OtherSuite::download_package_lists(pinned.suite, shelf)?;
         let policy = command_output(apt.apt_command("apt-cache").args(["policy", package]))?;
-        let version =
-            candidate_version(&policy).with_context(|| format!("{} has no {package}", pinned.suite))?;
+        let version = candidate_version(&policy)
+            .with_context(|| format!("{} has no {package}", pinned.suite))?;
         Ok(Self::Elsewhere {
             package: package.to_owned(),
             version: version.to_owned(),
@@ -557,7 +564,10 @@ mod tests {
     #[test]
     fn the_release_comes_from_the_makefile() {
         let makefile = "# x\nVERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 117\nEXTRAVERSION =\n";
-        assert_eq!(release_from_makefile(makefile).ok().as_deref(), Some("6.12.117"));
+        assert_eq!(
+            release_from_makefile(makefile).ok().as_deref(),
+            Some("6.12.117")
+        );
         assert!(release_from_makefile("VERSION = 6\n").is_err());
     }
 

@@ -131,7 +131,9 @@ impl Model {
             return None;
         }
         let mut given = policy.given_keys();
-        given.try_fold(now.clone(), |now, (key, value)| now.with_key(key, value).ok())
+        given.try_fold(now.clone(), |now, (key, value)| {
+            now.with_key(key, value).ok()
+        })
     }
 
     /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,

@@ -105,7 +105,9 @@ impl GovernorStarter for CGovernor {
         let start = encode_question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
         let mut bytes = start.to_vec();
         bytes.extend(encode_case_record(states));
-        slot.server.lock_slots().exchange_or_mark_failed(&bytes, None)?;
+        slot.server
+            .lock_slots()
+            .exchange_or_mark_failed(&bytes, None)?;
         Ok(Box::new(RunningCode { slot, asked: 0 }))
     }
 }

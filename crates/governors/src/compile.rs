@@ -332,7 +332,8 @@ impl<'a> Folder<'a> {
             .stdout(Stdio::null())
             .stderr(log);
         sandbox::confine_command(&mut compiler, LIMITS, &self.files, self.need)?;
-        let finished = process::spawn_from_lasting_thread(compiler).and_then(|mut child| child.wait());
+        let finished =
+            process::spawn_from_lasting_thread(compiler).and_then(|mut child| child.wait());
         let status = finished.map_err(|e| {
             format!("cannot run gcc, which C code needs ({e}): `apt install gcc libc6-dev`, `dnf install gcc`, `zypper install gcc`")
         })?;
@@ -405,7 +406,10 @@ fn describe_first_error(output: &str) -> Option<String> {
         .flat_map(|line| ["\n", line])
         .collect();
     let text = printable_text(&format!("{message}{code}"));
-    Some(format!("it does not compile:\n{text}{}", advice_on_error(message)))
+    Some(format!(
+        "it does not compile:\n{text}{}",
+        advice_on_error(message)
+    ))
 }
 
 fn is_error_message(line: &str) -> bool {

@@ -254,13 +254,16 @@ impl RunningProgram {
         let mut line = Vec::new();
         let mut chunk = [0; LONGEST];
         while line.last() != Some(&b'\n') {
-            let count = self.process.read_some_of_answer(&mut chunk).map_err(|error| {
-                if line.is_empty() {
-                    return error;
-                }
-                let begun = printable_text(&String::from_utf8_lossy(&line));
-                format!("{error}; it began to answer `{begun}`, without the end of the line")
-            })?;
+            let count = self
+                .process
+                .read_some_of_answer(&mut chunk)
+                .map_err(|error| {
+                    if line.is_empty() {
+                        return error;
+                    }
+                    let begun = printable_text(&String::from_utf8_lossy(&line));
+                    format!("{error}; it began to answer `{begun}`, without the end of the line")
+                })?;
             line.extend(&chunk[..count]);
             if line.len() > LONGEST {
                 break;

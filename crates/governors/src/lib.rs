@@ -113,7 +113,10 @@ fn check_hash(
     }
     let advice = match program.hash() {
         Some(given) => format!("Leave `@{given}` out to take it as it is"),
-        None => format!("{} has the one that ran", hash_record_name_in_results(program.path())),
+        None => format!(
+            "{} has the one that ran",
+            hash_record_name_in_results(program.path())
+        ),
     };
     Err(format!(
         "the file {} is another one now: its hash begins with {}, not with {}. {advice}",

@@ -236,9 +236,15 @@ mod tests {
             source.text,
             "#include <linux/time.h>\n#line 1 \"gov.h\"\nint b;\n#line 3 \"a.c\"\nint a;\n"
         );
-        assert_eq!(source.kernel_headers().collect::<Vec<_>>(), ["linux/time.h"]);
+        assert_eq!(
+            source.kernel_headers().collect::<Vec<_>>(),
+            ["linux/time.h"]
+        );
         fs::write(&file, &source.text).unwrap();
-        assert_eq!(Source::read_with_includes(&file, "a.c").unwrap().text, source.text);
+        assert_eq!(
+            Source::read_with_includes(&file, "a.c").unwrap().text,
+            source.text
+        );
         fs::write(&header, "#include \"gov.h\"").unwrap();
         fs::write(&file, "#include \"gov.h\"").unwrap();
         let error = Source::read_with_includes(&file, "a.c").unwrap_err();

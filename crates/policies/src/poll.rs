@@ -52,7 +52,11 @@ pub enum PollRule {
 
 /// Polling limit of a CPU under a polling policy, which may ask for a fixed limit or for the older
 /// rule.
-pub fn polling_limit_under_policy(policy: &PollPolicy, states: &IdleStates, tick: TickRate) -> Nanoseconds {
+pub fn polling_limit_under_policy(
+    policy: &PollPolicy,
+    states: &IdleStates,
+    tick: TickRate,
+) -> Nanoseconds {
     match (policy.rule, policy.request_us) {
         (PollRule::First, None) => states
             .iter()
@@ -66,7 +70,7 @@ pub fn polling_limit_under_policy(policy: &PollPolicy, states: &IdleStates, tick
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{make_states, any_state_table};
+    use crate::idle::testing::{any_state_table, make_states};
     use proptest::prelude::*;
 
     fn published(residencies_us: &[u64], request_us: Option<u64>) -> u64 {
@@ -87,7 +91,8 @@ mod tests {
         let three = make_states(&[(0, 0), (2_000, 2_000), (10_000, 20_000)], true);
         let limit = polling_limit_under_policy(&old, &three, TickRate::HZ_250);
         assert_eq!(limit, Nanoseconds::from_micros(2));
-        let limit = polling_limit_under_policy(&old, &make_states(&[(0, 0)], true), TickRate::HZ_250);
+        let limit =
+            polling_limit_under_policy(&old, &make_states(&[(0, 0)], true), TickRate::HZ_250);
         assert_eq!(limit, TickRate::HZ_250.period());
         let request = PollPolicy {
             request_us: Some(40),
@@ -119,7 +124,10 @@ mod tests {
             .to_vec();
         list[1].disabled = true;
         let list = IdleStates::new(list).unwrap();
-        assert_eq!(polling_limit(&list, TickRate::HZ_250, None), Nanoseconds(30_000));
+        assert_eq!(
+            polling_limit(&list, TickRate::HZ_250, None),
+            Nanoseconds(30_000)
+        );
     }
 
     proptest! {

@@ -177,7 +177,8 @@ impl CpuUtilisation {
     /// Begins an idle period at `now` ns: the CPU was busy until then. Returns the utilisation, 0
     /// to 1024.
     pub fn begin_idle_period(&mut self, now: u64) -> u16 {
-        self.signal.account_until(now, if self.known { 1024 } else { 0 });
+        self.signal
+            .account_until(now, if self.known { 1024 } else { 0 });
         self.known = true;
         self.signal.out_of_1024() as u16
     }
@@ -216,11 +217,19 @@ mod tests {
         runnable.account_until(10_000_000_000, 3, 1024);
         assert_eq!(runnable.tasks_times_1024(), 3 * 1024);
         runnable.account_until(10_000_000_000 + (32 << 20), 1, 1024);
-        assert!(runnable.tasks_times_1024().abs_diff(2 * 1024) <= 1, "{}", runnable.tasks_times_1024());
+        assert!(
+            runnable.tasks_times_1024().abs_diff(2 * 1024) <= 1,
+            "{}",
+            runnable.tasks_times_1024()
+        );
         let mut task = Runnable::default();
         task.account_until(10_000_000_000 + (32 << 20), 1, 512);
         runnable.remove_task(task);
-        assert!(runnable.tasks_times_1024().abs_diff(1536) <= 1, "{}", runnable.tasks_times_1024());
+        assert!(
+            runnable.tasks_times_1024().abs_diff(1536) <= 1,
+            "{}",
+            runnable.tasks_times_1024()
+        );
         // More than count, for as long as it takes.
         runnable.account_until(90_000_000_000, 1_000_000, 1024);
         assert_eq!(runnable.tasks_times_1024(), 16 * 1024);
@@ -244,7 +253,11 @@ mod tests {
         u.account_until(10_000_000_000, 1024);
         assert_eq!(u.out_of_1024(), 1024);
         u.account_until(10_000_000_000 + (32 << 20), 0);
-        assert!((511..=512).contains(&u.out_of_1024()), "{}", u.out_of_1024());
+        assert!(
+            (511..=512).contains(&u.out_of_1024()),
+            "{}",
+            u.out_of_1024()
+        );
     }
 
     #[test]
@@ -253,7 +266,11 @@ mod tests {
         for i in 0..20_000_u64 {
             u.account_until(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
         }
-        assert!((500..=524).contains(&u.out_of_1024()), "{}", u.out_of_1024());
+        assert!(
+            (500..=524).contains(&u.out_of_1024()),
+            "{}",
+            u.out_of_1024()
+        );
     }
 
     proptest! {

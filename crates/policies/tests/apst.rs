@@ -156,7 +156,12 @@ fn without_the_feature_there_is_no_table() {
     let outcome = plan_apst_table(32, true, &[], &settings);
     assert_eq!(outcome, Err(NoTable::TooManyStates(32)));
     // Missing descriptors count as zeros, which are operational.
-    assert!(table_of(31, &[], &settings).chosen_states_with_timeouts_ms().next().is_none());
+    assert!(
+        table_of(31, &[], &settings)
+            .chosen_states_with_timeouts_ms()
+            .next()
+            .is_none()
+    );
 }
 
 #[test]
@@ -169,7 +174,10 @@ fn the_quirk_skips_the_last_state_only() {
         ..ApstSettings::default()
     };
     let plan = table_of(3, &states(&[state(1, 1), state(2, 2)]), &settings);
-    assert_eq!(plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(), [(2, 100)]);
+    assert_eq!(
+        plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
+        [(2, 100)]
+    );
 }
 
 #[test]
@@ -179,7 +187,10 @@ fn the_budget_is_compared_with_the_exit_latency_alone() {
         ..ApstSettings::default()
     };
     let within = table_of(2, &states(&[state(9_000, 5_000)]), &settings);
-    assert_eq!(within.chosen_states_with_timeouts_ms().collect::<Vec<_>>(), [(2, 100)]);
+    assert_eq!(
+        within.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
+        [(2, 100)]
+    );
     let over = table_of(2, &states(&[state(0, 5_001)]), &settings);
     assert_eq!(over.states[2].verdict, ApstVerdict::OverBudget);
 }
@@ -218,7 +229,10 @@ fn legacy_timeouts_stop_at_24_bits() {
         ..ApstSettings::default()
     };
     let plan = table_of(2, &states(&[state(u32::MAX, u32::MAX)]), &settings);
-    assert_eq!(plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(), [(2, MAX_TIMEOUT_MS)]);
+    assert_eq!(
+        plan.chosen_states_with_timeouts_ms().collect::<Vec<_>>(),
+        [(2, MAX_TIMEOUT_MS)]
+    );
     assert_eq!(plan.table.find_problems(Some(2)), []);
 }
 

@@ -195,7 +195,12 @@ impl ShadowGovernor {
     }
 
     /// Compares the governor's decision with the recorded one, and counts the result in a block.
-    fn compare_with_recording(&mut self, block: usize, decision: IdleDecision, period: &IdlePeriod) {
+    fn compare_with_recording(
+        &mut self,
+        block: usize,
+        decision: IdleDecision,
+        period: &IdlePeriod,
+    ) {
         let reason = self.likely_reason_to_differ(period);
         let Some(agreement) = self.agreements.get_mut(block) else {
             return;

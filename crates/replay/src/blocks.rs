@@ -47,7 +47,11 @@ impl Blocks {
     /// Times that count for a block, in ns. Times before the recording belong to the first block,
     /// and later times to the last.
     pub(crate) fn times_of_block(&self, block: usize) -> Range<u64> {
-        let from = if block == 0 { 0 } else { self.start_of_block(block) };
+        let from = if block == 0 {
+            0
+        } else {
+            self.start_of_block(block)
+        };
         let to = if block + 1 >= self.count {
             u64::MAX
         } else {

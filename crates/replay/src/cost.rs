@@ -261,7 +261,9 @@ fn energy_and_waste(
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
     let energy = power_in_state(power, state).idle_femtojoules(time);
-    let mut oracle = power_in_state(power, best.state).asleep.femtojoules_over(time);
+    let mut oracle = power_in_state(power, best.state)
+        .asleep
+        .femtojoules_over(time);
     if last {
         oracle += u128::from(best.transitions);
     }

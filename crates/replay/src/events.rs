@@ -245,7 +245,9 @@ impl<'a> SharedState<'a> {
     #[inline(never)]
     pub(crate) fn end_and_judge_span(&mut self, cpu: &mut Cpu<'_>) {
         let judge = &cpu.group.judge;
-        let Some((span, earlier, last)) = cpu.spans.close_open_span(self.tick_period, cpu.tick_phase) else {
+        let Some((span, earlier, last)) =
+            cpu.spans.close_open_span(self.tick_period, cpu.tick_phase)
+        else {
             return;
         };
         span.block = cpu.block_cursor.block_at(&self.blocks, span.start);

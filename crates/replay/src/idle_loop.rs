@@ -182,7 +182,11 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             progress.tick_stopped = true;
             counts.tick_stops += 1;
         }
-        let polls_until = if context.judge.rule_for_state(state).is_some_and(|rule| rule.polling) {
+        let polls_until = if context
+            .judge
+            .rule_for_state(state)
+            .is_some_and(|rule| rule.polling)
+        {
             let limit = own_poll_limit_or(governor, Nanoseconds(self.poll_limit));
             now.saturating_add(limit.0.max(1))
         } else {

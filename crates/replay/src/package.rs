@@ -52,7 +52,12 @@ impl PackageFigures {
 
     /// Energy in fJ that the package saves in the windows of an idle span if all CPUs sleep as
     /// deeply as they can. `end`: wake-up of the CPU.
-    pub(crate) fn saving_in_windows(&self, windows: &Windows, span_windows: &Range<usize>, end: u64) -> i64 {
+    pub(crate) fn saving_in_windows(
+        &self,
+        windows: &Windows,
+        span_windows: &Range<usize>,
+        end: u64,
+    ) -> i64 {
         let slept = self
             .awake
             .femtojoules_over(Nanoseconds(windows.possible_sleep_in(span_windows)));
@@ -193,7 +198,8 @@ impl Tally {
     /// Energy in fJ that the package can save in an idle span; see
     /// [`PackageFigures::saving_in_windows`].
     pub(crate) fn saving_in_span(&self, span_windows: &Range<usize>, end: u64) -> i64 {
-        self.package.saving_in_windows(&self.windows, span_windows, end)
+        self.package
+            .saving_in_windows(&self.windows, span_windows, end)
     }
 
     /// What the CPUs do under a governor in a window; `None` after the window was added up.
@@ -238,7 +244,9 @@ impl Tally {
         time: Range<u64>,
     ) {
         let end = time.end;
-        let begun = self.windows.first_window_ending_after(time.start, span_windows);
+        let begun = self
+            .windows
+            .first_window_ending_after(time.start, span_windows);
         let from = begun.max(self.first);
         let to = self.windows.first_window_ending_after(end, span_windows);
         if from < to {
@@ -266,7 +274,10 @@ impl Tally {
         }
         let index = self.windows.first_window_ending_after(time, span_windows);
         if index < span_windows.end
-            && self.windows.window_at(index).is_some_and(|w| w.start < time)
+            && self
+                .windows
+                .window_at(index)
+                .is_some_and(|w| w.start < time)
             && let Some(course) = self.course_in_window(governor, index)
         {
             course.interrupted += up;
@@ -307,7 +318,8 @@ impl Tally {
                 return;
             };
             let block = self.block_cursor.block_at(&self.blocks, window.start);
-            let crosses = (window.end > self.block_cursor.end_of_last_block()).then_some(&self.blocks);
+            let crosses =
+                (window.end > self.block_cursor.end_of_last_block()).then_some(&self.blocks);
             let mut oracle_waits = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
@@ -333,7 +345,9 @@ impl Tally {
     /// Reports the package's sleep under one governor in some blocks of time, after all windows
     /// were added up.
     pub(crate) fn report_package(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
-        let times = blocks.clone().map(|block| self.blocks.times_of_block(block));
+        let times = blocks
+            .clone()
+            .map(|block| self.blocks.times_of_block(block));
         let span = self.windows.extent_within(times);
         let sums = self.sums[governor].sums_over_blocks(&blocks);
         let energy = self.package_energy(&sums, span);

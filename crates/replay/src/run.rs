@@ -56,7 +56,8 @@ pub fn replay_recording(
     let package = match setup.package {
         None => PackageStage::None,
         Some(package) => {
-            let windows = find_all_idle_windows(reader, setup, package, &groups, extent, &mut progress)?;
+            let windows =
+                find_all_idle_windows(reader, setup, package, &groups, extent, &mut progress)?;
             let governors = setup.policies.len();
             PackageStage::Tallies(Box::new(Tally::new(package, windows, governors, blocks)))
         }

@@ -180,7 +180,8 @@ impl IdleSpans {
     pub fn begin_span(&mut self, start: u64, first: &PackedIdlePeriod, tick_period: u64) {
         // The longest idle span so far stands in for the next timer in recordings without timers.
         let assumed_sleep = self.longest.max(tick_period) as i64;
-        self.list.push(IdleSpan::begin_span(start, first, assumed_sleep));
+        self.list
+            .push(IdleSpan::begin_span(start, first, assumed_sleep));
         self.earlier.clear();
         self.open = true;
     }

@@ -27,8 +27,11 @@ pub(crate) fn summarise_pass<'a>(
     let summary = Summary { pass, cpus };
     let whole = 0..pass.blocks.block_count();
     let mut policies = vec![summary.report_recorded_choices(metadata)];
-    policies.extend((0..pass.setup.policies.len()).map(|policy| summary.report_setup_policy(policy)));
-    let drives = pass.drives.report_drives(|device| metadata.device_name(device));
+    policies
+        .extend((0..pass.setup.policies.len()).map(|policy| summary.report_setup_policy(policy)));
+    let drives = pass
+        .drives
+        .report_drives(|device| metadata.device_name(device));
     let mut warned = metadata.clone();
     add_warnings(&mut warned, pass, &drives);
     let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
@@ -148,7 +151,11 @@ impl Summary<'_, '_> {
     }
 
     /// Makes a report with idle states and package only. `governor`: index in the package's tally.
-    fn report_states_and_package(&self, governor: usize, totals: &SelectTotals<'_>) -> PolicyReport {
+    fn report_states_and_package(
+        &self,
+        governor: usize,
+        totals: &SelectTotals<'_>,
+    ) -> PolicyReport {
         let whole = 0..self.pass.blocks.block_count();
         let tally = self.pass.package.tally();
         PolicyReport {
@@ -196,7 +203,8 @@ impl Summary<'_, '_> {
     fn report_block(&self, block: usize) -> BlockReport {
         let counts = self.pass.counts[block];
         let setup = self.pass.setup;
-        let recorded = self.report_governor_in_block(block, package::RECORDED, &|cpu| &cpu.recorded);
+        let recorded =
+            self.report_governor_in_block(block, package::RECORDED, &|cpu| &cpu.recorded);
         let governors = (0..setup.policies.len()).map(|i| BlockPolicy {
             leased_spans: setup.psd.map(|_| counts.leased_spans),
             ..self.report_governor_in_block(block, package::FIRST + i, &|cpu| {
@@ -259,7 +267,10 @@ impl Summary<'_, '_> {
         let cpus = self.cpus.iter();
         for cpu in cpus.filter(|cpu| std::ptr::eq(cpu.group, group)) {
             sums.resize(group.states.declared.len(), Totals::default());
-            for (sum, cpu_totals) in sums.iter_mut().zip(totals(cpu).totals_over_blocks(blocks.clone())) {
+            for (sum, cpu_totals) in sums
+                .iter_mut()
+                .zip(totals(cpu).totals_over_blocks(blocks.clone()))
+            {
                 sum.add_totals(&cpu_totals);
             }
         }

@@ -100,8 +100,11 @@ impl WindowFinder {
         {
             self.busy.push((start, end));
         } else {
-            let first = self.busy.partition_point(|b| are_further_apart_than(b.1, start, join));
-            let after = first + self.busy[first..].partition_point(|b| !are_further_apart_than(end, b.0, join));
+            let first = self
+                .busy
+                .partition_point(|b| are_further_apart_than(b.1, start, join));
+            let after = first
+                + self.busy[first..].partition_point(|b| !are_further_apart_than(end, b.0, join));
             if first == after {
                 self.busy.insert(first, (start, end));
             } else {

@@ -320,7 +320,8 @@ impl<'de> Deserialize<'de> for ApstPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         from_text(deserializer, |text| {
             let spec: PolicySpec = text.parse().map_err(|e| format!("`{text}`: {e}"))?;
-            spec.as_apst_settings().map_err(|e| format!("`{text}`: {e}"))?;
+            spec.as_apst_settings()
+                .map_err(|e| format!("`{text}`: {e}"))?;
             Ok(Self(spec.into()))
         })
     }

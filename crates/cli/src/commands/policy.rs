@@ -299,7 +299,13 @@ fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Resul
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
         boost.note_report(event.time, event.iowait);
-        writeln!(out, "{}", boost.decay_and_scale_boost(event.time, event.max_capacity).0)?;
+        writeln!(
+            out,
+            "{}",
+            boost
+                .decay_and_scale_boost(event.time, event.max_capacity)
+                .0
+        )?;
     }
     Ok(())
 }

@@ -199,7 +199,11 @@ fn check_rule(
     // The code itself, on the same completions.
     for ios in completions(&phases.events).values() {
         let of_rule = leases_by_rule(&policy, TickRate::HZ_250, ios);
-        assert_eq!(leases_by_kernel_code(&policy, ios).unwrap(), of_rule, "{policy:?}");
+        assert_eq!(
+            leases_by_kernel_code(&policy, ios).unwrap(),
+            of_rule,
+            "{policy:?}"
+        );
     }
     let rule = given(&phases.events, span, &policy);
     let latest = given(&phases.events, span, &late);

@@ -107,7 +107,10 @@ fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
 fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
     let policies = vec![(
         idle.to_owned(),
-        idle.parse::<PolicySpec>().unwrap().as_idle_policy().unwrap(),
+        idle.parse::<PolicySpec>()
+            .unwrap()
+            .as_idle_policy()
+            .unwrap(),
     )];
     let setup = Setup {
         states: States::from_machine(machine).unwrap(),

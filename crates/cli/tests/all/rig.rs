@@ -370,8 +370,9 @@ fn check_call_log(test: &str, guest: &Guest, governors: [&str; 2]) {
         let ours = String::from_utf8(ours.success().get_output().stdout.clone()).unwrap();
         assert!(ours.lines().count() > 100, "{}", ours.lines().count());
         let named = log::KernelGovernor::parse(governor).unwrap();
-        let source = has_compiler()
-            .then(|| source::KernelSource::obtain_source(named.version, &source::source_cache_folder()));
+        let source = has_compiler().then(|| {
+            source::KernelSource::obtain_source(named.version, &source::source_cache_folder())
+        });
         let Some(Ok(source)) = source else {
             skip(test, "no gcc or no kernel source");
             return;

@@ -26,8 +26,9 @@ pub(super) fn find_baselines(
             .zip(&machines)
             .filter_map(|(source, other)| (other == machine).then_some(source))
             .collect();
-        let index =
-            |source: &Source, name: &str| policy_index(policies, &name_beside_sources(sources, source, name));
+        let index = |source: &Source, name: &str| {
+            policy_index(policies, &name_beside_sources(sources, source, name))
+        };
         let found = match wanted {
             // A baseline's name without a source means a policy of this name on each machine.
             Some(name) => on_machine

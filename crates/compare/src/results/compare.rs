@@ -13,7 +13,7 @@ use crate::assumed_power::assumes_power;
 use crate::correction::correct_by_benjamini_hochberg;
 use crate::differences::describe_differences;
 use crate::gain::Gain;
-use crate::power_scope::{PowerCounts, is_scoped_power_metric, describe_mixed_scopes_of_machines};
+use crate::power_scope::{PowerCounts, describe_mixed_scopes_of_machines, is_scoped_power_metric};
 use crate::shortfalls::describe_shortfalls;
 use crate::verdict::Verdict;
 
@@ -24,7 +24,10 @@ use crate::verdict::Verdict;
 ///
 /// # Errors
 /// Nothing to compare, unknown names, a metric in several units.
-pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<Comparison, CompareError> {
+pub fn compare_results(
+    sources: &[Source],
+    options: &CompareOptions,
+) -> Result<Comparison, CompareError> {
     let first = sources.first().ok_or(CompareError::Nothing)?;
     let mut metrics = options.metrics_to_compare(sources)?;
     options.check_selected_names(sources)?;
@@ -45,7 +48,9 @@ pub fn compare_results(sources: &[Source], options: &CompareOptions) -> Result<C
     let machines = table.loads.iter().map(|l| &l.machine);
     let machines = distinct_names(machines.filter(|machine| !machine.is_empty()));
     let mut notes = collect_notes(sources);
-    let is_scoped = metrics.iter().any(|metric| is_scoped_power_metric(&metric.name));
+    let is_scoped = metrics
+        .iter()
+        .any(|metric| is_scoped_power_metric(&metric.name));
     notes.extend(describe_mixed_scopes_of_machines(sources, &machines).filter(|_| is_scoped));
     Ok(Comparison {
         baseline: policies.first().cloned().unwrap_or_default(),
@@ -106,7 +111,11 @@ fn find_comparison_partner<'a>(
     let name = &table.policies[baseline];
     let machine = table.loads[key.load].machine.as_str();
     let pair = [name, &table.policies[key.policy]].map(|policy| (policy.as_str(), machine));
-    if is_scoped_power_metric(&metric.name) && power_counts.describe_mixed_scopes(pair.into_iter()).is_some() {
+    if is_scoped_power_metric(&metric.name)
+        && power_counts
+            .describe_mixed_scopes(pair.into_iter())
+            .is_some()
+    {
         return Reference::OtherScope(name);
     }
     let baseline_key = SeriesKey {
@@ -143,7 +152,10 @@ fn add_verdicts_in_family<'a>(
         .filter_map(|row| row.gain.map(|gain| (row, gain)))
         .collect();
     let p_values: Vec<f64> = compared.iter().map(|(_, gain)| gain.p_value).collect();
-    for ((row, gain), corrected_p) in compared.iter_mut().zip(correct_by_benjamini_hochberg(&p_values)) {
+    for ((row, gain), corrected_p) in compared
+        .iter_mut()
+        .zip(correct_by_benjamini_hochberg(&p_values))
+    {
         let verdict = Verdict::from_gain(gain, corrected_p, level, margin);
         row.corrected_p = Some(corrected_p);
         row.significant = verdict.names_winner();
@@ -197,7 +209,8 @@ fn summaries_without_mixed_power(
             .iter()
             .filter(|row| row.metric == summary.metric && row.policy == summary.policy);
         let machines = distinct_names(summarised.map(|row| &row.load.machine));
-        !is_scoped_power_metric(&summary.metric) || describe_mixed_scopes_of_machines(sources, &machines).is_none()
+        !is_scoped_power_metric(&summary.metric)
+            || describe_mixed_scopes_of_machines(sources, &machines).is_none()
     });
     summaries
 }

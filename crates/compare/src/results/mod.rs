@@ -12,8 +12,8 @@ mod series;
 mod source;
 
 pub use choice::{
-    Answer, Candidate, Choice, Compliance, MetricFigure, Objective, Point, Subset, answer_question, answer_all_questions,
-    choose_policy, find_pareto_front, are_on_pareto_front,
+    Answer, Candidate, Choice, Compliance, MetricFigure, Objective, Point, Subset,
+    answer_all_questions, answer_question, are_on_pareto_front, choose_policy, find_pareto_front,
 };
 pub use compare::compare_results;
 pub use comparison::{CORRECTION, Comparison, Family, Row, Summary};

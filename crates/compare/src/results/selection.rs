@@ -36,7 +36,10 @@ impl CompareOptions {
     }
 
     /// Metrics to compare, each with one unit in all sources.
-    pub(super) fn metrics_to_compare(&self, sources: &[Source]) -> Result<Vec<Metric>, CompareError> {
+    pub(super) fn metrics_to_compare(
+        &self,
+        sources: &[Source],
+    ) -> Result<Vec<Metric>, CompareError> {
         let known = collect_known_metrics(sources)?;
         if self.metrics.is_empty() {
             let asked = |name: &str| {

@@ -77,7 +77,12 @@ impl SeriesTable {
     }
 
     /// Adds the loads and policies that the source's document names.
-    fn add_loads_and_policies(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
+    fn add_loads_and_policies(
+        &mut self,
+        sources: &[Source],
+        source: &Source,
+        options: &CompareOptions,
+    ) {
         let document = &source.document;
         for (machine, workload) in document.loads() {
             if options.is_selected(&machine.name, &workload.name) {
@@ -181,7 +186,10 @@ impl Series {
             significant: false,
             verdict: None,
             sentence: String::new(),
-            warnings: find_series_warnings(&values).iter().map(ToString::to_string).collect(),
+            warnings: find_series_warnings(&values)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             values,
         };
         match reference {

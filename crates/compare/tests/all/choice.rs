@@ -246,7 +246,10 @@ fn what_a_choice_lacks_is_named() {
         machine: String::new(),
         workload: "reads".into(),
     }];
-    assert_eq!(choose_policy(&comparison, &reads).unwrap().candidates.len(), 3);
+    assert_eq!(
+        choose_policy(&comparison, &reads).unwrap().candidates.len(),
+        3
+    );
 }
 
 #[test]
@@ -317,10 +320,13 @@ fn on_two_machines(scopes: [&str; 2]) -> Source {
 #[test]
 fn rankings_and_fronts_by_power_are_of_each_machine_where_its_scope_differs() {
     let machines = |counted| {
-        let comparison = compare_results(&[on_two_machines(counted)], &CompareOptions::default()).unwrap();
+        let comparison =
+            compare_results(&[on_two_machines(counted)], &CompareOptions::default()).unwrap();
         let ranked = scopes_of(&comparison, "mean_mw");
         let metrics = ["mean_mw", "p99_us"].map(str::to_owned);
-        let fronts = say_per_machine(&comparison, |among| find_pareto_front(&comparison, &metrics, &among));
+        let fronts = say_per_machine(&comparison, |among| {
+            find_pareto_front(&comparison, &metrics, &among)
+        });
         let fronts: Vec<Option<String>> = fronts
             .unwrap()
             .into_iter()

@@ -113,7 +113,10 @@ fn random_amd_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         requests: Vec::new(),
     };
     let driver = case.make_driver(kernel);
-    let (bottom, top) = (driver.lowest_policy_frequency().0, driver.highest_policy_frequency().0.max(1));
+    let (bottom, top) = (
+        driver.lowest_policy_frequency().0,
+        driver.highest_policy_frequency().0.max(1),
+    );
     let range = bottom.min(top)..=top;
     let (a, b) = (rng.random_range(range.clone()), rng.random_range(range));
     case.limits = match rng.random_range(0..3) {
@@ -213,9 +216,12 @@ impl Check for AmdPstateCheck {
         out.extend(input.requests.iter().map(|asked| {
             let request = match (input.mode, asked.frequency) {
                 (AmdMode::Active, _) => driver.request_in_active_mode(),
-                (_, 0) => {
-                    driver.request_for_utilisation(asked.least, asked.target, asked.capacity, asked.dynamic)
-                }
+                (_, 0) => driver.request_for_utilisation(
+                    asked.least,
+                    asked.target,
+                    asked.capacity,
+                    asked.dynamic,
+                ),
                 (_, khz) => driver.request_for_frequency(Kilohertz(khz), asked.dynamic),
             };
             let epp = driver.settings().epp_in_force();

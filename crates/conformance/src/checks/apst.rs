@@ -40,7 +40,11 @@ impl Check for ApstCheck {
             .collect()
     }
 
-    fn append_our_answers(&self, input: &DriveCase, out: &mut Vec<Option<ApstCommand>>) -> Result<()> {
+    fn append_our_answers(
+        &self,
+        input: &DriveCase,
+        out: &mut Vec<Option<ApstCommand>>,
+    ) -> Result<()> {
         let states: Vec<PowerState> = input
             .states
             .iter()

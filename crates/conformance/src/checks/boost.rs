@@ -51,7 +51,9 @@ impl Check for BoostCheck {
                     if !event.other_cpu {
                         boost.note_report(now, event.iowait);
                     }
-                    boost.decay_and_scale_boost(now, Capacity(event.max_capacity)).0
+                    boost
+                        .decay_and_scale_boost(now, Capacity(event.max_capacity))
+                        .0
                 }));
             }
             Subject::HwpBoost => {
@@ -61,11 +63,9 @@ impl Check for BoostCheck {
                     max: input.levels[2],
                 };
                 let mut boost = HwpBoost::new(levels, tick);
-                out.extend(
-                    input.events.iter().map(|event| {
-                        u32::from(boost.update_minimum(Nanoseconds(event.time), event.iowait))
-                    }),
-                );
+                out.extend(input.events.iter().map(|event| {
+                    u32::from(boost.update_minimum(Nanoseconds(event.time), event.iowait))
+                }));
             }
             Subject::IntelPstate => {
                 let [min, max, max_physical, turbo, policy_min, policy_max] = input.levels;
@@ -81,11 +81,10 @@ impl Check for BoostCheck {
                 let mut in_force = u16::MAX;
                 out.extend(input.events.iter().map(|event| {
                     let [aperf, mperf, tsc] = event.counters;
-                    let chosen = cpu.choose_pstate_if_due(Nanoseconds(event.time), event.iowait, || Counters {
-                        aperf,
-                        mperf,
-                        tsc,
-                    });
+                    let chosen =
+                        cpu.choose_pstate_if_due(Nanoseconds(event.time), event.iowait, || {
+                            Counters { aperf, mperf, tsc }
+                        });
                     in_force = chosen.map_or(in_force, u16::from);
                     cpu.boost_in_256ths() | u32::from(in_force) << 16
                 }));
@@ -95,7 +94,13 @@ impl Check for BoostCheck {
         Ok(())
     }
 
-    fn describe_difference(&self, input: &EventCase, at: usize, kernel: &u32, ours: &u32) -> String {
+    fn describe_difference(
+        &self,
+        input: &EventCase,
+        at: usize,
+        kernel: &u32,
+        ours: &u32,
+    ) -> String {
         let log: Vec<String> = input.events[..=at]
             .iter()
             .map(|e| {

@@ -90,13 +90,22 @@ impl Check for HaltpollLimitCheck {
 }
 
 /// Our governor for a comparison, on a CPU that has never been idle.
-pub(crate) fn our_governor_for_case(setting: GovernorSetting, case: &Case) -> Result<idle::Governor> {
+pub(crate) fn our_governor_for_case(
+    setting: GovernorSetting,
+    case: &Case,
+) -> Result<idle::Governor> {
     let states = to_idle_states(&case.states)?;
     let policy = idle_policy_for_setting(setting, case.halt_poll)?;
     Ok(idle::Governor::new(&policy, &states, setting.tick))
 }
 
-fn describe_call_difference(setting: GovernorSetting, input: &Case, at: usize, kernel: &str, ours: &str) -> String {
+fn describe_call_difference(
+    setting: GovernorSetting,
+    input: &Case,
+    at: usize,
+    kernel: &str,
+    ours: &str,
+) -> String {
     format!(
         "call {at} of {} with HZ={}: {}\n  state table:\n    {}\n  {:?}\n  kernel: {kernel}  ours: {ours}",
         policy_name(setting),
@@ -124,7 +133,10 @@ pub fn call_our_governor(governor: &mut impl IdleGovernor, call: &CallRecord) ->
 }
 
 /// Idle policy that a comparison is about.
-fn idle_policy_for_setting(setting: GovernorSetting, halt_poll: Option<HaltPoll>) -> Result<IdlePolicy> {
+fn idle_policy_for_setting(
+    setting: GovernorSetting,
+    halt_poll: Option<HaltPoll>,
+) -> Result<IdlePolicy> {
     Ok(match setting.subject {
         Subject::Menu => IdlePolicy::Menu(setting.version),
         Subject::Teo => IdlePolicy::Teo(setting.version),

@@ -19,7 +19,7 @@ pub use apst::ApstCheck;
 pub use boost::BoostCheck;
 pub use check::{Check, GovernorSetting};
 pub(crate) use governor::our_governor_for_case;
-pub use governor::{GovernorCheck, HaltpollLimitCheck, policy_name, call_our_governor};
+pub use governor::{GovernorCheck, HaltpollLimitCheck, call_our_governor, policy_name};
 pub use poll::PollLimitCheck;
 
 /// Result of comparing both sides over a batch of inputs.

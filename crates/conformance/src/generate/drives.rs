@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{random_near_limit, random_by_magnitude};
+use super::numbers::{random_by_magnitude, random_near_limit};
 use crate::record::{DriveCase, DriveState};
 
 /// Generates a random drive that nobody built, with parameters that nobody set.

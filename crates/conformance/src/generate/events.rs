@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, random_near_limit, random_by_magnitude};
+use super::numbers::{MS, US, random_by_magnitude, random_near_limit};
 use crate::record::{EventCase, EventRecord};
 
 /// Generates a log of utilisation updates, for the boosts.

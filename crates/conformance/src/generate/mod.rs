@@ -16,7 +16,7 @@ pub use events::random_event_case;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use self::numbers::{MS, US, random_near_limit, random_by_magnitude};
+use self::numbers::{MS, US, random_by_magnitude, random_near_limit};
 use self::story::{Story, Timers, Wakeups};
 use self::tables::{REAL_TABLES, random_state_table, states_from_real_table};
 use crate::record::{Case, HaltPoll};
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_cases() {
-        let [first, same, other] =
-            [7, 7, 8].map(|seed| random_governor_cases(&mut batch_generator(seed, 3), 4 * MS, 5_000));
+        let [first, same, other] = [7, 7, 8]
+            .map(|seed| random_governor_cases(&mut batch_generator(seed, 3), 4 * MS, 5_000));
         assert_eq!(first, same);
         assert_ne!(first, other);
         assert_eq!(first.iter().map(|c| c.calls.len()).sum::<usize>(), 5_000);
@@ -142,7 +142,11 @@ mod tests {
         assert!(calls.iter().any(|c| c.latency_request == 0));
         assert!(calls.iter().any(|c| c.got_tick));
         assert!(calls.iter().any(|c| c.nr_iowait > 1_000));
-        assert!(calls.iter().any(|c| c.toggle.state_and_disabled().is_some()));
+        assert!(
+            calls
+                .iter()
+                .any(|c| c.toggle.state_and_disabled().is_some())
+        );
         assert!(calls.iter().all(|c| c.latency_request >= 0));
     }
 

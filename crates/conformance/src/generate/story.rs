@@ -4,7 +4,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, random_near_limit, is_hit_per_mille, random_by_magnitude};
+use super::numbers::{MS, US, is_hit_per_mille, random_by_magnitude, random_near_limit};
 use crate::record::{CallRecord, NO_LATENCY_LIMIT, StateRecord, Toggle};
 
 /// When wake-ups other than timers come in a generated log.

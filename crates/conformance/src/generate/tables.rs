@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::numbers::{MS, US, random_near_limit, random_by_magnitude};
+use super::numbers::{MS, US, random_by_magnitude, random_near_limit};
 use crate::record::StateRecord;
 
 /// Exit latency and target residency in us of idle states, from drivers on real machines.

@@ -48,7 +48,11 @@ impl MutantRow {
 }
 
 /// Compiles every mutant and compares it with our policy over at most `batches` batches.
-pub fn compare_all_mutants(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<MutantRow>> {
+pub fn compare_all_mutants(
+    sources: &[KernelSource],
+    batches: u64,
+    seed: u64,
+) -> Result<Vec<MutantRow>> {
     let altered: Vec<(&Mutant, &KernelSource)> = MUTANTS
         .iter()
         .flat_map(|mutant| {

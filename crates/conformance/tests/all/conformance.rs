@@ -70,7 +70,8 @@ fn comparing_nothing_is_no_pass() -> Result<()> {
 
 #[test]
 fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
-    let source = has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
+    let source =
+        has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
     let Some(Ok(source)) = source else {
         eprintln!("skipped: no gcc or no kernel source");
         return Ok(());
@@ -86,7 +87,13 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
         to: "#define DECAY 16",
     };
     let program = KernelProgram::compile_subject(setting.subject, &source, 250, Some(&altered))?;
-    let outcome = compare_batch(setting, &program, &mut generate::batch_generator(1, 0), 0, 20_000)?;
+    let outcome = compare_batch(
+        setting,
+        &program,
+        &mut generate::batch_generator(1, 0),
+        0,
+        20_000,
+    )?;
     assert!(outcome.differences > 0);
     let case = outcome.first.and_then(|first| first.case);
     let case = case.ok_or_else(|| anyhow::anyhow!("a governor's difference has a case"))?;
@@ -117,7 +124,8 @@ fn a_difference_is_shrunk_to_a_log_that_shows_it() -> Result<()> {
 
 #[test]
 fn a_stale_alteration_is_an_error() {
-    let source = has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
+    let source =
+        has_compiler().then(|| KernelSource::obtain_source("6.12", &source_cache_folder()));
     let Some(Ok(source)) = source else {
         eprintln!("skipped: no gcc or no kernel source");
         return;
@@ -127,6 +135,7 @@ fn a_stale_alteration_is_an_error() {
         from: "#define PROMOTION_COUNT 400",
         to: "#define PROMOTION_COUNT 5",
     };
-    let error = KernelProgram::compile_subject(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
+    let error =
+        KernelProgram::compile_subject(Subject::Ladder, &source, 250, Some(&stale)).unwrap_err();
     assert!(format!("{error:#}").contains("stale mutant"), "{error:#}");
 }

@@ -87,7 +87,8 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
                 version: source.kernel_version()?,
                 tick: machine.tick_rate(),
             };
-            let program = KernelProgram::compile_subject(subject, &source, setting.tick.hz(), None)?;
+            let program =
+                KernelProgram::compile_subject(subject, &source, setting.tick.hz(), None)?;
             let name = format!("{}@{}", subject.name(), source.release);
             let mut log = CallLog::default();
             let policies = PolicySet::from_names([&*name, "performance"])?;
@@ -113,7 +114,11 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
                     simulated.len()
                 );
                 assert_eq!(ours, simulated, "{name} CPU {cpu}");
-                assert_eq!(program.run_over_input(&input)?, simulated, "{name} CPU {cpu}");
+                assert_eq!(
+                    program.run_over_input(&input)?,
+                    simulated,
+                    "{name} CPU {cpu}"
+                );
             }
         }
     }

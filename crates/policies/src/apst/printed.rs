@@ -42,7 +42,9 @@ impl PrintedTable {
     /// The input has none of the formats, or is incomplete.
     pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
         // An APST table has reserved bits that are 0, so a binary table is never plain text.
-        if data.is_empty() || !data.iter().all(|byte| is_text_byte(*byte)) && !pasted::is_utf16(data) {
+        if data.is_empty()
+            || !data.iter().all(|byte| is_text_byte(*byte)) && !pasted::is_utf16(data)
+        {
             return Self::from_table_bytes(data, None);
         }
         let text = pasted::without_hosts(pasted::decode(data))
@@ -98,7 +100,10 @@ impl PrintedTable {
                             )
                         })?;
                         let ms = time.take().ok_or_else(|| {
-                            NoPrintedTable::on_line(index, "a target (ITPS) without its time (ITPT)")
+                            NoPrintedTable::on_line(
+                                index,
+                                "a target (ITPS) without its time (ITPT)",
+                            )
                         })?;
                         let slot = entries.get_mut(next).ok_or_else(|| {
                             NoPrintedTable::on_line(index, "an entry that is not one of 0 to 31")

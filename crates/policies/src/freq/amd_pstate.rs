@@ -155,7 +155,10 @@ impl AmdPstate {
             lowest: scale.lowest,
             highest: scale.highest,
         };
-        driver.set_policy_limits(driver.initial_minimum_frequency(), driver.highest_policy_frequency());
+        driver.set_policy_limits(
+            driver.initial_minimum_frequency(),
+            driver.highest_policy_frequency(),
+        );
         driver
     }
 
@@ -321,7 +324,9 @@ impl AmdPstate {
         dynamic: bool,
     ) -> Request {
         let scale = self.scale;
-        let desired = scale.performance_for_utilisation(target, capacity).unwrap_or(scale.highest);
+        let desired = scale
+            .performance_for_utilisation(target, capacity)
+            .unwrap_or(scale.highest);
         if self.settings.is_before_linux_6_15() {
             let minimum = scale
                 .performance_for_utilisation(least, capacity)
@@ -360,7 +365,11 @@ impl AmdPstate {
 
     /// CPPC request for minimum, desired and maximum performance, kept within the policy's limits;
     /// in guided mode the desired performance becomes the minimum (`amd_pstate_update()`).
-    fn request_within_limits(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
+    fn request_within_limits(
+        &self,
+        (mut minimum, desired, mut maximum): (u8, u8, u8),
+        dynamic: bool,
+    ) -> Request {
         if self.settings.has_only_passive_mode() {
             return Request {
                 minimum,
@@ -450,7 +459,10 @@ mod tests {
     fn frequencies_are_those_that_were_recorded() {
         let driver = driver(AmdMode::Active);
         assert_eq!(driver.highest_policy_frequency(), Kilohertz(4_410_811));
-        assert_eq!(driver.frequency_at_performance(TURIN.lowest), Kilohertz(1_210_811));
+        assert_eq!(
+            driver.frequency_at_performance(TURIN.lowest),
+            Kilohertz(1_210_811)
+        );
         assert_eq!(driver.performance_at_frequency(Kilohertz(4_410_811)), 255);
         let older = AmdPstate::new(TURIN, settings(AmdMode::Active, KernelVersion::V6_12), true);
         assert_eq!(older.highest_policy_frequency(), Kilohertz(4_409_000));
@@ -500,8 +512,8 @@ mod tests {
         for kernel in [KernelVersion::V6_12, KernelVersion::V7_3] {
             let mut without_boost = settings(AmdMode::Passive, kernel);
             without_boost.boost = false;
-            let most =
-                AmdPstate::new(TURIN, without_boost, true).request_for_utilisation(0, 1024, 1024, true);
+            let most = AmdPstate::new(TURIN, without_boost, true)
+                .request_for_utilisation(0, 1024, 1024, true);
             assert_eq!((most.desired, most.maximum), (185, 185), "{kernel}");
         }
     }

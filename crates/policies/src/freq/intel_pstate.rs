@@ -196,7 +196,10 @@ mod tests {
             None
         );
         for ms in 11..20 {
-            assert_eq!(cpu.choose_pstate_if_due(at(ms), iowait, || unreachable!()), None);
+            assert_eq!(
+                cpu.choose_pstate_if_due(at(ms), iowait, || unreachable!()),
+                None
+            );
         }
         cpu.choose_pstate_if_due(at(20), iowait, || counters(20, percent, average))
             .unwrap()

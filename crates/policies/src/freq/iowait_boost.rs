@@ -187,7 +187,12 @@ mod tests {
         for us in 1..=5 {
             boost.note_report(Nanoseconds::from_micros(us), true);
         }
-        assert_eq!(boost.decay_and_scale_boost(Nanoseconds::from_micros(6), FULL).0, 128);
+        assert_eq!(
+            boost
+                .decay_and_scale_boost(Nanoseconds::from_micros(6), FULL)
+                .0,
+            128
+        );
     }
 
     #[test]
@@ -199,16 +204,25 @@ mod tests {
         }
         let mut kept = boost;
         kept.note_report(Nanoseconds(4_000_000), true);
-        assert_eq!(kept.decay_and_scale_boost(Nanoseconds(4_000_000), FULL).0, 1024);
+        assert_eq!(
+            kept.decay_and_scale_boost(Nanoseconds(4_000_000), FULL).0,
+            1024
+        );
         boost.note_report(Nanoseconds(4_000_001), true);
-        assert_eq!(boost.decay_and_scale_boost(Nanoseconds(4_000_001), FULL).0, 128);
+        assert_eq!(
+            boost.decay_and_scale_boost(Nanoseconds(4_000_001), FULL).0,
+            128
+        );
     }
 
     #[test]
     fn it_is_scaled_to_the_cpu() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         boost.note_report(Nanoseconds(0), true);
-        assert_eq!(boost.decay_and_scale_boost(Nanoseconds(0), Capacity(446)).0, 55);
+        assert_eq!(
+            boost.decay_and_scale_boost(Nanoseconds(0), Capacity(446)).0,
+            55
+        );
     }
 
     proptest! {

@@ -132,8 +132,14 @@ mod tests {
 
     #[test]
     fn transition_delays() {
-        assert_eq!(rate_limit_from_transition_latency(Nanoseconds(40_000)), Nanoseconds(60_000));
-        assert_eq!(rate_limit_from_transition_latency(Nanoseconds(999)), Nanoseconds(1_000_000));
+        assert_eq!(
+            rate_limit_from_transition_latency(Nanoseconds(40_000)),
+            Nanoseconds(60_000)
+        );
+        assert_eq!(
+            rate_limit_from_transition_latency(Nanoseconds(999)),
+            Nanoseconds(1_000_000)
+        );
     }
 
     proptest! {

@@ -67,7 +67,8 @@ impl Ondemand {
         let (lowest, highest) = (self.table.lowest().0, self.table.highest().0);
         let range = u64::from(highest - lowest);
         let above = u64::from(load) * range / 100;
-        self.table.closest_frequency(Kilohertz(lowest + above as u32))
+        self.table
+            .closest_frequency(Kilohertz(lowest + above as u32))
     }
 }
 

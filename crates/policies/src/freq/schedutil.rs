@@ -225,7 +225,10 @@ impl SchedutilPerf {
             return None;
         }
         let wanted = signal.wanted_capacity(self.capacity);
-        let boosted = self.boost.decay_and_scale_boost(now, self.capacity).max(wanted);
+        let boosted = self
+            .boost
+            .decay_and_scale_boost(now, self.capacity)
+            .max(wanted);
         let mut next = add_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
             next = next.max(self.performance);

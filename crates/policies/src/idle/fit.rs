@@ -42,7 +42,7 @@ impl FitBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{make_states, any_state_table};
+    use crate::idle::testing::{any_state_table, make_states};
     use proptest::prelude::*;
 
     /// How a state fits the idle period in it.

@@ -58,7 +58,10 @@ impl IdleStatesLimit {
     ///
     /// The machine lacks an idle state that the policy names.
     pub fn states_to_switch_off(&self, states: &IdleStates) -> Result<Vec<usize>, NoSuchState> {
-        let named = self.disable.iter().map(|name| find_state_index(states, name));
+        let named = self
+            .disable
+            .iter()
+            .map(|name| find_state_index(states, name));
         let mut off = named.collect::<Result<Vec<usize>, NoSuchState>>()?;
         let limit = match &self.ceiling {
             None | Some(StateLimit::None) => Nanoseconds(u64::MAX),

@@ -131,7 +131,9 @@ impl Governor {
         power: &IdlePower,
     ) -> Self {
         match *policy {
-            IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::new_with_power(states, goal, tick, power)),
+            IdlePolicy::Oracle(goal) => {
+                Self::Oracle(Oracle::new_with_power(states, goal, tick, power))
+            }
             _ => Self::new_or_only_state(policy, states, tick),
         }
     }

@@ -69,7 +69,11 @@ mod tests {
     use wakepath_units::TickRate;
 
     fn governor(policy: &str, count: usize) -> Governor {
-        let policy = policy.parse::<crate::PolicySpec>().unwrap().as_idle_policy().unwrap();
+        let policy = policy
+            .parse::<crate::PolicySpec>()
+            .unwrap()
+            .as_idle_policy()
+            .unwrap();
         let all = [(0, 0), (2_000, 20_000)];
         let list = make_states(&all[..count], false);
         Governor::new_or_only_state(&policy, &list, TickRate::HZ_250)

@@ -64,7 +64,12 @@ impl Oracle {
     /// Member of `states` with the least energy for an idle time in ns; the shallower in case of a
     /// tie.
     #[inline(always)]
-    fn least_energy_state(&self, states: StateSet, idle: u64, package_saving: i64) -> Option<usize> {
+    fn least_energy_state(
+        &self,
+        states: StateSet,
+        idle: u64,
+        package_saving: i64,
+    ) -> Option<usize> {
         if let Some(power) = &self.power {
             return self.least_energy_state_by_power(power, states, idle, package_saving);
         }
@@ -139,7 +144,7 @@ impl IdleGovernor for Oracle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{make_states, any_state_table};
+    use crate::idle::testing::{any_state_table, make_states};
     use proptest::prelude::*;
     use wakepath_units::Microwatts;
 
@@ -183,7 +188,8 @@ mod tests {
     #[test]
     fn with_power_figures_the_break_even_follows_from_them() {
         let (list, power) = two_states();
-        let mut oracle = Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+        let mut oracle =
+            Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // 1 W x T against 0.2 W x T + 2 W x 10 us: equal at 25 us.
         assert_eq!(oracle.select(&query(25_000, i64::MAX)).state, 0);
         assert_eq!(oracle.select(&query(25_001, i64::MAX)).state, 1);
@@ -192,7 +198,8 @@ mod tests {
     #[test]
     fn what_the_package_saves_counts_for_the_deepest_state() {
         let (list, power) = two_states();
-        let mut oracle = Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+        let mut oracle =
+            Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // At 5 us C2 costs 21 uJ and C1 5 uJ.
         for (saving, state) in [(16_000_000_000, 0), (16_000_000_001, 1)] {
             let mut query = query(5_000, i64::MAX);

@@ -35,7 +35,9 @@ impl ProgramForm {
 
     /// Finds the form by its policy name, `c` or `exec`.
     pub fn by_policy_name(name: &str) -> Option<Self> {
-        [Self::C, Self::Exec].into_iter().find(|f| f.policy_name() == name)
+        [Self::C, Self::Exec]
+            .into_iter()
+            .find(|f| f.policy_name() == name)
     }
 
     /// Splits a policy's text into its form and the text after the colon; `None` without such a
@@ -407,7 +409,8 @@ mod tests {
         assert_eq!(set.to_string(), "c:6.12+deb/teo.c+psd.c + psd + schedutil");
         assert_eq!(set.policies().len(), 3);
         assert_eq!(
-            set.with_kernel_for_bare_names(crate::idle::KernelVersion::V6_1).to_string(),
+            set.with_kernel_for_bare_names(crate::idle::KernelVersion::V6_1)
+                .to_string(),
             "c:6.12+deb/teo.c+psd.c + psd + schedutil"
         );
     }

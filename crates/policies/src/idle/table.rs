@@ -220,7 +220,8 @@ impl StateTable {
         if limit >= self.slowest {
             return StateSet(0);
         }
-        self.enabled.intersection(self.exit_latency.states_above(limit, self.count))
+        self.enabled
+            .intersection(self.exit_latency.states_above(limit, self.count))
     }
 
     /// Enabled idle states whose target residency is longer than `time` ns.
@@ -246,7 +247,7 @@ impl StateTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{make_states, any_state_table};
+    use crate::idle::testing::{any_state_table, make_states};
     use proptest::prelude::*;
 
     #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::fit::NO_LATENCY_REQUEST;
 use super::generations::Generation;
-use super::testing::{any_governor_call, make_states, any_state_table};
+use super::testing::{any_governor_call, any_state_table, make_states};
 use super::*;
 
 /// A kernel of every generation of menu or teo.
@@ -291,7 +291,11 @@ fn every_kernel_has_the_generation_that_began_last_before_it() {
             menu,
             "menu of {kernel}"
         );
-        assert_eq!(teos[index(kernel, &teos)].first_releases(), teo, "teo of {kernel}");
+        assert_eq!(
+            teos[index(kernel, &teos)].first_releases(),
+            teo,
+            "teo of {kernel}"
+        );
     }
     // teo of these is not known.
     for (kernel, menu) in [

@@ -199,7 +199,9 @@ impl<'a> Row<'a> {
         let digits = text.bytes().all(|b| b.is_ascii_digit());
         match text.parse() {
             Ok(number) if digits && number <= max => Ok(number),
-            _ => Err(self.unexpected_value_error(field, &format!("a whole number from 0 to {max}"))),
+            _ => {
+                Err(self.unexpected_value_error(field, &format!("a whole number from 0 to {max}")))
+            }
         }
     }
 
@@ -225,7 +227,11 @@ impl<'a> Row<'a> {
     }
 
     /// Reads a field as a time no earlier than `earlier`, and sets `earlier` to the time.
-    pub(crate) fn parse_time_not_before(&self, field: usize, earlier: &mut u64) -> Result<u64, ReadError> {
+    pub(crate) fn parse_time_not_before(
+        &self,
+        field: usize,
+        earlier: &mut u64,
+    ) -> Result<u64, ReadError> {
         let time = self.parse_unsigned(field, u64::MAX)?;
         if time < *earlier {
             return Err(self.field_error(

@@ -72,7 +72,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     build: |given| {
         let mode = given.value_or_default(&MODE)?;
         if mode != AmdMode::Passive && given.version_or_bare().release() < FIRST_WITH_MODES {
-            return Err(given.keys_error("this kernel's driver has passive mode only: mode=passive"));
+            return Err(
+                given.keys_error("this kernel's driver has passive mode only: mode=passive")
+            );
         }
         let governor = match (mode, given.given_value(&GOVERNOR)?) {
             (AmdMode::Active, None) => AmdGovernor::Powersave,

@@ -71,7 +71,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
                 return Err(given.keys_error("limit=none lifts the request, and state sets one"));
             }
             (None, None) => {
-                return Err(given.keys_error("limit or state is missing, as in cpu-latency[limit=20us]"));
+                return Err(
+                    given.keys_error("limit or state is missing, as in cpu-latency[limit=20us]")
+                );
             }
         };
         Ok(Policy::CpuLatency(CpuLatency {

@@ -59,7 +59,8 @@ impl Place {
 /// Builds the policy of a user's own governor, which names a file.
 pub(super) fn build_program_policy(given: &GivenPolicy<'_>) -> Result<Policy, SpecError> {
     let program = given.program.ok_or_else(|| {
-        let example = ProgramForm::by_policy_name(given.mechanism.name).map_or("", ProgramForm::example_policy);
+        let example = ProgramForm::by_policy_name(given.mechanism.name)
+            .map_or("", ProgramForm::example_policy);
         given.keys_error(format!("a file has to follow, as in {example}"))
     })?;
     Ok(Policy::Idle(IdlePolicy::Program(program.clone())))
@@ -89,12 +90,16 @@ impl GivenPolicy<'_> {
     }
 
     /// Value that the user wrote for a key; `None` if the key is not given.
-    pub(crate) fn given_value<T: Clone + Sync>(&self, key: &Key<T>) -> Result<Option<T>, SpecError> {
+    pub(crate) fn given_value<T: Clone + Sync>(
+        &self,
+        key: &Key<T>,
+    ) -> Result<Option<T>, SpecError> {
         let text = self
             .keys
             .iter()
             .find(|(given, _)| given.key_info().name == key.info.name);
-        text.map(|(_, text)| self.parse_value(key, text)).transpose()
+        text.map(|(_, text)| self.parse_value(key, text))
+            .transpose()
     }
 
     /// Value that the user wrote for a key, or the key's default.
@@ -133,7 +138,10 @@ impl GivenPolicy<'_> {
 impl Mechanism {
     /// Finds a key of the mechanism by name.
     pub fn find_key(&self, name: &str) -> Option<&'static dyn AnyKey> {
-        self.keys.iter().copied().find(|k| k.key_info().name == name)
+        self.keys
+            .iter()
+            .copied()
+            .find(|k| k.key_info().name == name)
     }
 
     /// Name of the mechanism with a placeholder for required text: `menu`, `c:FILE`.

@@ -6,7 +6,11 @@ use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Place, Policy};
 use crate::freq::limits::FrequencyLimits;
 
-const fn frequency_key(name: &'static str, example: &'static str, meaning: &'static str) -> Key<Kilohertz> {
+const fn frequency_key(
+    name: &'static str,
+    example: &'static str,
+    meaning: &'static str,
+) -> Key<Kilohertz> {
     Key {
         info: KeyInfo {
             name,

@@ -24,5 +24,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Replay],
     keys: &[&GOAL],
     overlaps: &[],
-    build: |given| Ok(Policy::Idle(IdlePolicy::Oracle(given.value_or_default(&GOAL)?))),
+    build: |given| {
+        Ok(Policy::Idle(IdlePolicy::Oracle(
+            given.value_or_default(&GOAL)?,
+        )))
+    },
 };

@@ -3,7 +3,7 @@
 use wakepath_hardware::idle::MAX_STATES;
 use wakepath_units::{Nanoseconds, quantity};
 
-use super::idle_states::{parse_whole_microseconds, parse_state_name};
+use super::idle_states::{parse_state_name, parse_whole_microseconds};
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit, choice_key};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
 use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdSettings};
@@ -78,7 +78,8 @@ fn parse_lease_ceiling(text: &str) -> Option<LeaseCeiling> {
         let index = usize::try_from(quantity::whole(index)?).ok()?;
         return (index < MAX_STATES).then_some(LeaseCeiling::Of(Ceiling::State(index)));
     }
-    let by_latency = parse_whole_microseconds(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));
+    let by_latency =
+        parse_whole_microseconds(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));
     by_latency.or_else(|| parse_state_name(text).map(LeaseCeiling::Named))
 }
 
@@ -95,7 +96,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
         let rule = given.value_or_default(&RULE)?;
         Ok(Policy::Psd(PsdSettings {
             timeout_ms: (given.value_or_default(&TIMEOUT)?.0 / 1_000_000) as u32,
-            ceiling: given.given_value(&CEILING)?.unwrap_or_else(|| rule.default_ceiling()),
+            ceiling: given
+                .given_value(&CEILING)?
+                .unwrap_or_else(|| rule.default_ceiling()),
             grant: given.value_or_default(&GRANT)?,
             start_after: given
                 .given_value(&START_AFTER)?
@@ -118,7 +121,11 @@ mod tests {
             ("psd[rule=daemon]", LeaseRule::Daemon),
         ] {
             let spec: PolicySpec = name.parse().unwrap();
-            assert_eq!(spec.as_psd_settings(), Ok(rule.default_settings()), "{name}");
+            assert_eq!(
+                spec.as_psd_settings(),
+                Ok(rule.default_settings()),
+                "{name}"
+            );
         }
     }
 }

@@ -55,7 +55,9 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
                 step: given.value_or_default(&STEP)?,
                 cap: Capacity(given.value_or_default(&CAP)? as u32),
             },
-            rate_limit: given.given_value(&RATE_LIMIT)?.map(Nanoseconds::from_micros),
+            rate_limit: given
+                .given_value(&RATE_LIMIT)?
+                .map(Nanoseconds::from_micros),
         };
         Ok(Policy::Frequency(FreqPolicy::Schedutil(settings)))
     },

@@ -51,8 +51,17 @@ fn every_default_and_every_example_is_an_allowed_value() {
                 assert!(key.accepts_value(value), "{} {}", mechanism.name, info.name);
                 assert_ne!(value, info.example, "{} {}", mechanism.name, info.name);
             }
-            assert!(key.accepts_value(info.example), "{} {}", mechanism.name, info.name);
-            assert!(key.accepted_words().iter().all(|word| key.accepts_value(word)));
+            assert!(
+                key.accepts_value(info.example),
+                "{} {}",
+                mechanism.name,
+                info.name
+            );
+            assert!(
+                key.accepted_words()
+                    .iter()
+                    .all(|word| key.accepts_value(word))
+            );
         }
     }
 }

@@ -63,7 +63,11 @@ impl PolicySet {
 
     /// Copies the set; each policy whose kind is missing in `given_set` inherits keys from the same kind
     /// of policy in `machine_policies`.
-    fn inherit_keys_from(&self, machine_policies: &Self, given_set: &Self) -> Result<Self, SpecError> {
+    fn inherit_keys_from(
+        &self,
+        machine_policies: &Self,
+        given_set: &Self,
+    ) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {
             if let Some(own) = machine_policies.policy_of_kind(policy.kind())

@@ -40,9 +40,14 @@ pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecEr
         .iter()
         .filter(|profile| profile.tool == tool)
         .collect();
-    let found = profiles.iter().find(|profile| profile.name_in_tool() == name);
+    let found = profiles
+        .iter()
+        .find(|profile| profile.name_in_tool() == name);
     Some(found.copied().ok_or_else(|| {
-        let known: Vec<&str> = profiles.iter().map(|profile| profile.name_in_tool()).collect();
+        let known: Vec<&str> = profiles
+            .iter()
+            .map(|profile| profile.name_in_tool())
+            .collect();
         let problem = if name.is_empty() {
             format!(
                 "a profile of {} is written {}[{}]. Known: {}",

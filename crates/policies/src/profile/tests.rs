@@ -25,7 +25,11 @@ fn every_choice_of_every_profile_is_a_policy_that_a_machine_can_have() {
         let text = profile.to_string();
         assert_eq!(set(&text).to_string(), text);
         assert_eq!(set(&text).profile(), Some(profile));
-        for (names, choices) in profile.policies.iter().zip(profile.alternatives_per_setting()) {
+        for (names, choices) in profile
+            .policies
+            .iter()
+            .zip(profile.alternatives_per_setting())
+        {
             assert_eq!(names.len(), choices.len(), "{text}: {names:?}");
             let kinds: Vec<Kind> = choices.iter().map(PolicySpec::kind).collect();
             assert!(kinds.iter().all(|kind| *kind == kinds[0]), "{text}");
@@ -104,7 +108,11 @@ fn a_machine_keeps_the_keys_that_a_profile_does_not_set() {
         let has = |policy: &PolicySpec, _: &PolicySet| {
             policy.kind() != Kind::Frequency || Some(policy.mechanism()) == mechanism
         };
-        set(profile).expand_profile(&own, has).unwrap().set.to_string()
+        set(profile)
+            .expand_profile(&own, has)
+            .unwrap()
+            .set
+            .to_string()
     };
     let hwp = "menu + intel_pstate-hwp[hwp_dynamic_boost=on,epp=32]";
     for (profile, own, becomes) in [
@@ -186,7 +194,10 @@ fn a_profile_stays_with_its_set() {
     assert_ne!(set("tuned[balanced]"), set("tuned[powersave]"));
     let with = base.with_policy(menu()).unwrap();
     assert_eq!(with.to_string(), "tuned[balanced] + psd + menu@6.1");
-    assert_eq!(set("psd").completed_from(&base).to_string(), "tuned[balanced] + psd");
+    assert_eq!(
+        set("psd").completed_from(&base).to_string(),
+        "tuned[balanced] + psd"
+    );
     let joined = PolicySet::join_sets([set("menu@6.1"), base.clone()]).unwrap();
     assert_eq!(joined.to_string(), "tuned[balanced] + menu@6.1 + psd");
     assert!(PolicySet::join_sets([base.clone(), base]).is_err());

@@ -46,7 +46,9 @@ const SHALLOW: Nanoseconds = Nanoseconds(10_000);
 /// let skylake = [2, 10, 85].map(Nanoseconds::from_micros);
 /// assert_eq!(ceiling_just_above_c1(skylake.into_iter()), Some(Nanoseconds(10_000)));
 /// ```
-pub fn ceiling_just_above_c1(exit_latencies: impl Iterator<Item = Nanoseconds> + Clone) -> Option<Nanoseconds> {
+pub fn ceiling_just_above_c1(
+    exit_latencies: impl Iterator<Item = Nanoseconds> + Clone,
+) -> Option<Nanoseconds> {
     let shallow = exit_latencies.clone().filter(|latency| *latency <= SHALLOW);
     let ceiling = shallow.max().or_else(|| exit_latencies.min())?;
     Some(ceiling.max(Nanoseconds::from_micros(1)))
@@ -137,7 +139,8 @@ impl Ceiling {
                 state: deepest,
                 stop_tick: false,
             };
-        } else if decision.state > deepest || self.drove_into_disabled_state(states, decision.state) {
+        } else if decision.state > deepest || self.drove_into_disabled_state(states, decision.state)
+        {
             let limit = Nanoseconds(query.latency_request.max(0) as u64);
             decision.state = deepest_state_within(states, deepest, limit);
             decision.stop_tick &= !states[decision.state].polling;
@@ -149,7 +152,7 @@ impl Ceiling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::idle::testing::{any_governor_call, make_states, any_state_table};
+    use crate::idle::testing::{any_governor_call, any_state_table, make_states};
     use crate::idle::{Governor, IdlePolicy, KernelVersion};
     use proptest::prelude::*;
     use wakepath_units::TickRate;

@@ -226,7 +226,8 @@ impl WatchedLease {
                 self.last = self.last.max(now);
                 return;
             }
-            self.heard.handle_event(BurstEvent::Quiet, self.end_without_further_io());
+            self.heard
+                .handle_event(BurstEvent::Quiet, self.end_without_further_io());
             self.begun = None;
         }
         if burst.count_io(now) {

@@ -173,7 +173,13 @@ impl PolicySpec {
 
     /// The policy in another kernel version; `None` if its mechanism does not exist there.
     fn in_version_if_known(&self, version: Option<KernelVersion>) -> Option<Self> {
-        Self::new(self.mechanism, version, self.keys.clone(), self.own_governor()).ok()
+        Self::new(
+            self.mechanism,
+            version,
+            self.keys.clone(),
+            self.own_governor(),
+        )
+        .ok()
     }
 
     /// The policy on a machine's kernel: a bare name gets the kernel's version; a given version

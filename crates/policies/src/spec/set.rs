@@ -99,7 +99,9 @@ impl PolicySet {
                     kind: policy.kind().name_for_users(),
                 });
             }
-            if let Some(key) = overlapping_key(other, &policy).or_else(|| overlapping_key(&policy, other)) {
+            if let Some(key) =
+                overlapping_key(other, &policy).or_else(|| overlapping_key(&policy, other))
+            {
                 return Err(SpecError::SetTwice {
                     first: other.to_string(),
                     second: policy.to_string(),
@@ -169,7 +171,11 @@ impl PolicySet {
     pub fn completed_from(&self, other: &Self) -> Self {
         let mut all = self.clone();
         all.profile = self.profile.or(other.profile);
-        for policy in other.policies.iter().filter(|policy| !self.decides_same_as(policy)) {
+        for policy in other
+            .policies
+            .iter()
+            .filter(|policy| !self.decides_same_as(policy))
+        {
             let left_out = self.keys_set_elsewhere(policy);
             all.policies.push(policy.without_keys(&left_out));
         }
@@ -443,7 +449,12 @@ fn split_outside_brackets(text: &str, separator: char) -> Result<Vec<&str>, Spec
         match c {
             '[' if inside => return Err(SpecError::syntax_error(text, "brackets do not nest")),
             '[' => inside = true,
-            ']' if !inside => return Err(SpecError::syntax_error(text, "there is a `]` without a `[`")),
+            ']' if !inside => {
+                return Err(SpecError::syntax_error(
+                    text,
+                    "there is a `]` without a `[`",
+                ));
+            }
             ']' => inside = false,
             c if c == separator && !inside && !is_in_governor_path(text, start, at) => {
                 names.push(text[start..at].trim());

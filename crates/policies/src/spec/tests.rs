@@ -73,7 +73,10 @@ fn defaults_are_those_of_the_types() {
         Ok(FreqPolicy::Schedutil(SchedutilSettings::default()))
     );
     let psd = parse("psd").unwrap().as_psd_settings().unwrap();
-    assert_eq!(psd.resolve_for_states(&states(&["POLL"])), Ok(PsdPolicy::default()));
+    assert_eq!(
+        psd.resolve_for_states(&states(&["POLL"])),
+        Ok(PsdPolicy::default())
+    );
     assert_eq!(
         parse("intel_pstate-hwp").unwrap().as_frequency_policy(),
         Ok(FreqPolicy::IntelPstateHwp {
@@ -190,7 +193,13 @@ fn states(names: &[&str]) -> IdleStates {
 #[test]
 fn a_ceiling_by_name_is_the_state_of_the_machine() {
     let skylake = states(&["POLL", "C1", "C1E", "C6"]);
-    let on = |text: &str| parse(text).unwrap().as_psd_settings().unwrap().resolve_for_states(&skylake);
+    let on = |text: &str| {
+        parse(text)
+            .unwrap()
+            .as_psd_settings()
+            .unwrap()
+            .resolve_for_states(&skylake)
+    };
     let ceiling = |text: &str| on(text).map(|policy| policy.ceiling);
     assert_eq!(ceiling("psd[ceiling=C1E]"), Ok(Ceiling::State(2)));
     assert_eq!(ceiling("psd[ceiling=c1e]"), Ok(Ceiling::State(2)));
@@ -253,7 +262,11 @@ fn errors_say_what_is_known() {
         "`psd`: the setting `grant` is given twice"
     );
     assert_eq!(
-        parse("schedutil").unwrap().as_idle_policy().unwrap_err().to_string(),
+        parse("schedutil")
+            .unwrap()
+            .as_idle_policy()
+            .unwrap_err()
+            .to_string(),
         "`schedutil` is not an idle policy but a frequency policy; known: menu, teo, ladder, \
          haltpoll, shallowest, deepest, oracle, c:FILE, exec:FILE"
     );
@@ -364,7 +377,9 @@ fn a_set_has_one_policy_of_a_kind() {
 #[test]
 fn sets_are_put_together() {
     let set = |text: &str| text.parse::<PolicySet>().unwrap();
-    let teo = set("menu + psd").with_policy(parse("teo").unwrap()).unwrap();
+    let teo = set("menu + psd")
+        .with_policy(parse("teo").unwrap())
+        .unwrap();
     assert_eq!(teo, set("teo + psd"));
     assert_eq!(
         teo.completed_from(&set("menu + schedutil")),
@@ -428,7 +443,11 @@ fn name_of(
             break;
         }
         let key = index.get(mechanism.keys);
-        let mut values: Vec<String> = key.accepted_words().into_iter().map(str::to_owned).collect();
+        let mut values: Vec<String> = key
+            .accepted_words()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         values.push(key.key_info().example.to_owned());
         values.extend(
             [
@@ -442,7 +461,10 @@ fn name_of(
             .filter(|value| key.accepts_value(value)),
         );
         let value = values.swap_remove(*number as usize % values.len());
-        match keys.iter_mut().find(|(name, _)| *name == key.key_info().name) {
+        match keys
+            .iter_mut()
+            .find(|(name, _)| *name == key.key_info().name)
+        {
             Some((_, old)) => *old = value,
             None => keys.push((key.key_info().name, value)),
         }

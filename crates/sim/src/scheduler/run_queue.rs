@@ -145,7 +145,8 @@ impl RunQueue {
     /// Accounts how many tasks there were to run up to now, at this capacity.
     #[inline(always)]
     pub(crate) fn settle_runnable(&mut self, now: u64, capacity: u32) {
-        self.runnable.account_until(now, self.runnable_now, capacity);
+        self.runnable
+            .account_until(now, self.runnable_now, capacity);
     }
 
     /// A task can run from now on, or can no longer.

@@ -57,7 +57,10 @@ pub(crate) struct Policies {
 /// The kernel of a recorded system ran what there is no policy of.
 pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
     let own = of_kernel(machine)?;
-    let all = expanded(machine, set)?.set.completed_from(&own).sorted_by_kind();
+    let all = expanded(machine, set)?
+        .set
+        .completed_from(&own)
+        .sorted_by_kind();
     refuse_preference_under_performance(&all, &driver(machine, &own))?;
     Ok(match machine.kernel {
         Some(kernel) => all.with_kernel_for_bare_names(kernel),
@@ -92,7 +95,9 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
-        (Some(runs), _) => runs.parse::<PolicySet>()?.completed_from(&"menu + schedutil".parse()?),
+        (Some(runs), _) => runs
+            .parse::<PolicySet>()?
+            .completed_from(&"menu + schedutil".parse()?),
         (None, Some(ran)) => PolicySet::from_names([ran.idle.as_str(), ran.freq.as_str()])?,
         (None, None) => PolicySet::from_names(["menu", "schedutil"])?,
     };
@@ -288,7 +293,10 @@ fn figure_of_set(value: f64) -> Figure {
 /// A policy of a set that the machine cannot have.
 fn impossible(set: &PolicySet, kind: Kind, why: String) -> SimError {
     SimError::OnMachine {
-        policy: set.policy_of_kind(kind).map(ToString::to_string).unwrap_or_default(),
+        policy: set
+            .policy_of_kind(kind)
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         why,
     }
 }
@@ -325,7 +333,9 @@ fn switched_off(
     limit: &IdleStatesLimit,
 ) -> Result<Vec<String>, String> {
     let states = (machine.declared_idle_states_of(cluster)).map_err(|e| e.to_string())?;
-    let off = limit.states_to_switch_off(&states).map_err(|e| e.to_string())?;
+    let off = limit
+        .states_to_switch_off(&states)
+        .map_err(|e| e.to_string())?;
     Ok(off.iter().map(|i| states[*i].name.clone()).collect())
 }
 
@@ -371,7 +381,10 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
 
 fn limit_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
     let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
-    let limit = latency.limit.limit_for_states(states).map_err(|e| e.to_string())?;
+    let limit = latency
+        .limit
+        .limit_for_states(states)
+        .map_err(|e| e.to_string())?;
     Ok(limit.map(Nanoseconds::as_micros))
 }
 
@@ -403,7 +416,11 @@ impl Policies {
             ));
         }
         let psd = (set.psd().into_iter())
-            .flat_map(|psd| states.iter().map(move |states| psd.resolve_for_states(states)))
+            .flat_map(|psd| {
+                states
+                    .iter()
+                    .map(move |states| psd.resolve_for_states(states))
+            })
             .collect::<Result<_, _>>()
             .map_err(|why| impossible(set, Kind::Psd, why.to_string()))?;
         let frequency = set.policy_of_kind(Kind::Frequency);
@@ -465,7 +482,10 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
         return Ok(policy);
     }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
-        return match set.policy_of_kind(Kind::Epp).or_else(|| set.policy_of_kind(Kind::HwpBoost)) {
+        return match set
+            .policy_of_kind(Kind::Epp)
+            .or_else(|| set.policy_of_kind(Kind::HwpBoost))
+        {
             Some(of_hwp) => Err(not_modelled(
                 of_hwp,
                 "it without intel_pstate-hwp; add intel_pstate-hwp to the set, or for an EPP amd-pstate",

@@ -64,7 +64,9 @@ fn runs_program(set: &PolicySet, program: &Program) -> bool {
 
 /// Programs in policies beyond the user's own sets.
 fn foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
-    let programs = policies.iter().filter_map(|policy| policy.set.own_governor());
+    let programs = policies
+        .iter()
+        .filter_map(|policy| policy.set.own_governor());
     programs
         .filter(|program| !own.iter().any(|set| runs_program(set, program)))
         .map(ToString::to_string)

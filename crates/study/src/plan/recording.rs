@@ -72,7 +72,8 @@ impl PlannedRecording {
             Some(name) => {
                 let spec: PolicySpec = (name.get_ref().parse())
                     .map_err(|e: SpecError| source.error(name, e.to_string()))?;
-                spec.as_idle_policy().map_err(|e| source.error(name, e.to_string()))?;
+                spec.as_idle_policy()
+                    .map_err(|e| source.error(name, e.to_string()))?;
                 Some(spec)
             }
             None => None,

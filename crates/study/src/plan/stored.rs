@@ -69,7 +69,10 @@ impl Plan {
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
         let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
-        let programs = self.policies.iter().filter_map(|p| p.set.own_governor()?.copy_for_results());
+        let programs = self
+            .policies
+            .iter()
+            .filter_map(|p| p.set.own_governor()?.copy_for_results());
         for (name, text) in copies.chain(programs) {
             if !files.iter().any(|(there, _)| *there == name) {
                 files.push((name, text.as_bytes().to_vec()));

@@ -274,7 +274,9 @@ impl<'a> Sim<'a> {
         if set.own_governor().is_none() {
             return Ok(Cow::Borrowed(set));
         }
-        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with_policy(menu));
+        let replaced = "menu"
+            .parse()
+            .and_then(|menu: PolicySpec| set.with_policy(menu));
         replaced
             .map(Cow::Owned)
             .map_err(|e| StudyError::Settings(e.to_string()))
@@ -429,7 +431,11 @@ impl Backend for Sim<'_> {
 
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
-        let has_program = self.plan.policies.iter().any(|p| p.set.own_governor().is_some());
+        let has_program = self
+            .plan
+            .policies
+            .iter()
+            .any(|p| p.set.own_governor().is_some());
         let exchange = if has_program {
             wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {

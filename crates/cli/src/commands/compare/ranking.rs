@@ -2,8 +2,8 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList, choose_policy,
-    say_per_machine,
+    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList,
+    choose_policy, say_per_machine,
 };
 use wakepath_compare::{Better, Goal, Metric};
 

@@ -184,7 +184,9 @@ pub(super) fn metric_title(comparison: &Comparison, metric: &Metric) -> String {
     };
     format!(
         "{}: {mean} with standard deviation, and {change}, * significant); {better}",
-        comparison.unit_for_metric(metric).title_with_unit(&metric.title)
+        comparison
+            .unit_for_metric(metric)
+            .title_with_unit(&metric.title)
     )
 }
 
@@ -229,7 +231,9 @@ pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<St
         line.resize(load_header(comparison).len(), String::new());
         line.extend(policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == **policy);
-            found.map_or_else(String::new, |s| format!("({} %)", format_percent(s.percent, 1)))
+            found.map_or_else(String::new, |s| {
+                format!("({} %)", format_percent(s.percent, 1))
+            })
         }));
         table.push(line);
     }

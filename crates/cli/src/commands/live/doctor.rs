@@ -168,7 +168,12 @@ fn power_text(mw: f64) -> String {
         let digits = usize::from(mw < 10.0);
         format!("{mw:.digits$} mW")
     } else {
-        format!("{} W", Unit::for_value("mW", mw).for_assumed_power().format_figure(mw, None))
+        format!(
+            "{} W",
+            Unit::for_value("mW", mw)
+                .for_assumed_power()
+                .format_figure(mw, None)
+        )
     }
 }
 

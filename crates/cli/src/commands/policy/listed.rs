@@ -32,7 +32,9 @@ pub(super) fn listed_profiles() -> impl Iterator<Item = Listed> {
         generations: Vec::new(),
         summary: profile.summary,
         source: format!("{}, {}", profile.tool.title, profile.source).into(),
-        on: [Place::Sim, Place::Machine].map(Place::command_name).to_vec(),
+        on: [Place::Sim, Place::Machine]
+            .map(Place::command_name)
+            .to_vec(),
         settings: Vec::new(),
     })
 }
@@ -56,7 +58,12 @@ pub(super) fn list_policies() -> Vec<Listed> {
             generations: kernels::list_generations(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source.into(),
-            on: mechanism.on.iter().copied().map(Place::command_name).collect(),
+            on: mechanism
+                .on
+                .iter()
+                .copied()
+                .map(Place::command_name)
+                .collect(),
             settings: mechanism
                 .keys
                 .iter()

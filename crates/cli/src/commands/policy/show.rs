@@ -122,8 +122,11 @@ impl ShownSet {
             .collect();
         let profile = set.profile();
         if machine.is_none() {
-            let choices = profile.into_iter().flat_map(Profile::alternatives_per_setting);
-            let open = choices.filter(|choices| !choices.iter().any(|policy| named.decides_same_as(policy)));
+            let choices = profile
+                .into_iter()
+                .flat_map(Profile::alternatives_per_setting);
+            let open = choices
+                .filter(|choices| !choices.iter().any(|policy| named.decides_same_as(policy)));
             policies.extend(open.filter_map(|choices| ShownPolicy::new(&choices)));
         }
         Ok(Self {

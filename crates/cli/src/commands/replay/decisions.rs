@@ -126,7 +126,9 @@ fn answer(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
 
 /// Rows for answers: one for each state, and one for all.
 fn score_rows(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
-    let by_state = log.score_answers(answers).with_context(|| name.to_owned())?;
+    let by_state = log
+        .score_answers(answers)
+        .with_context(|| name.to_owned())?;
     let has_power = log.states.power.is_some();
     let mut all = Totals::default();
     for totals in &by_state {

@@ -58,7 +58,10 @@ impl Intervals {
         by_state: bool,
     ) -> anyhow::Result<Self> {
         let reader = parts::of_backend(plan, backend, &RunControl::for_nobody())?;
-        let comparison = compare_results(&[Source::read_result("", &reader)?], &CompareOptions::default())?;
+        let comparison = compare_results(
+            &[Source::read_result("", &reader)?],
+            &CompareOptions::default(),
+        )?;
         let mut rows: Vec<Figure> = comparison
             .rows
             .iter()

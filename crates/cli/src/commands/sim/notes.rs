@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use wakepath_compare::{describe_missed_rate, mean_change_if_significant, describe_drift};
+use wakepath_compare::{describe_drift, describe_missed_rate, mean_change_if_significant};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
 use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};

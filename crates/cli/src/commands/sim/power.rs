@@ -27,7 +27,9 @@ pub(super) fn write_power(
     }
     let powers = all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
     let unit = figures::fit_digits(machine, Unit::for_values("mW", powers.clone()));
-    let decimals = unit.decimals_of_figure(powers.fold(0.0, f64::max), None).min(1);
+    let decimals = unit
+        .decimals_of_figure(powers.fold(0.0, f64::max), None)
+        .min(1);
     let rows = all.iter().map(|(result, parts)| {
         let [cpus, clusters, uncore, package, drives, rest] = parts
             .milliwatts

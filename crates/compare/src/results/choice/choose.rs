@@ -3,7 +3,7 @@
 use wakepath_results::{Condition, Goal, Metric};
 
 use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
-use super::subset::{PolicyRows, Subset, metric_by_name, mean_and_doubt_over_workloads};
+use super::subset::{PolicyRows, Subset, mean_and_doubt_over_workloads, metric_by_name};
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 
@@ -25,7 +25,10 @@ pub struct Objective {
 /// # Errors
 ///
 /// The comparison lacks a metric of the objective, or no policy has all metrics.
-pub fn choose_policy(comparison: &Comparison, objective: &Objective) -> Result<Choice, CompareError> {
+pub fn choose_policy(
+    comparison: &Comparison,
+    objective: &Objective,
+) -> Result<Choice, CompareError> {
     let mut names = vec![objective.metric.as_str()];
     names.extend(objective.keep.iter().map(|c| c.metric.as_str()));
     let metrics: Vec<Metric> = names

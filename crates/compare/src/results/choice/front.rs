@@ -3,7 +3,7 @@
 use serde::Serialize;
 use wakepath_results::Better;
 
-use super::subset::{Subset, metric_by_name, mean_and_doubt_over_workloads};
+use super::subset::{Subset, mean_and_doubt_over_workloads, metric_by_name};
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 
@@ -41,7 +41,10 @@ pub fn find_pareto_front(
         .policy_rows(comparison, &names)?
         .into_iter()
         .map(|policy| {
-            let figures = policy.rows.iter().map(|rows| mean_and_doubt_over_workloads(rows));
+            let figures = policy
+                .rows
+                .iter()
+                .map(|rows| mean_and_doubt_over_workloads(rows));
             let (values, doubts) = figures.unzip();
             Point {
                 policy: policy.policy.to_owned(),
@@ -68,7 +71,8 @@ pub fn are_on_pareto_front(points: &[impl AsRef<[f64]>], better: &[Better]) -> V
         .iter()
         .map(|own| {
             let mut others = points.iter();
-            has_finite_values(own) && !others.any(|other| has_finite_values(other) && dominates(other, own, better))
+            has_finite_values(own)
+                && !others.any(|other| has_finite_values(other) && dominates(other, own, better))
         })
         .collect()
 }

@@ -7,8 +7,8 @@ mod front;
 mod sentences;
 mod subset;
 
-pub use answers::{Answer, answer_question, answer_all_questions};
+pub use answers::{Answer, answer_all_questions, answer_question};
 pub use candidate::{Candidate, Choice, Compliance, MetricFigure};
 pub use choose::{Objective, choose_policy};
-pub use front::{Point, find_pareto_front, are_on_pareto_front};
+pub use front::{Point, are_on_pareto_front, find_pareto_front};
 pub use subset::Subset;

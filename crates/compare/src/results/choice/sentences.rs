@@ -89,15 +89,19 @@ impl Choice {
         let title = &self.metric.title;
         let figures = candidate.figures.iter();
         if figures.len() <= MAX_WORKLOADS {
-            let each: Vec<String> = figures.map(|figure| self.format_figure_on_load(figure)).collect();
+            let each: Vec<String> = figures
+                .map(|figure| self.format_figure_on_load(figure))
+                .collect();
             return format!("{title} {}", each.join(", "));
         }
         let ends = [
             figures.clone().min_by(|a, b| a.mean.total_cmp(&b.mean)),
             figures.max_by(|a, b| a.mean.total_cmp(&b.mean)),
         ];
-        let [low, high] = ends.map(|end| end.map_or_else(String::new, |end| self.format_figure_on_load(end)));
-        let unit = self.reduce_digits_if_assumed(Unit::for_value(&self.metric.unit, candidate.value));
+        let [low, high] =
+            ends.map(|end| end.map_or_else(String::new, |end| self.format_figure_on_load(end)));
+        let unit =
+            self.reduce_digits_if_assumed(Unit::for_value(&self.metric.unit, candidate.value));
         format!(
             "{title} {}{} (geometric mean over {} workloads), from {low} to {high}",
             unit.format_figure(candidate.value, candidate.doubt),
@@ -125,7 +129,11 @@ impl Choice {
     }
 
     fn describe_answer(&self, first: &Candidate) -> String {
-        let (policy, goal, keep) = (&first.policy, self.describe_goal_value(first), self.describe_conditions());
+        let (policy, goal, keep) = (
+            &first.policy,
+            self.describe_goal_value(first),
+            self.describe_conditions(),
+        );
         match (first.holds, self.describe_worst_figure(first)) {
             (_, None) => format!("{policy}: {goal}."),
             (Compliance::Surely, Some(worst)) => {

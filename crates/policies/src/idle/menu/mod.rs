@@ -73,7 +73,9 @@ impl<const GENERATION: usize> Menu<GENERATION> {
             Outliers::Longest => self
                 .intervals
                 .find_typical_without_longest(rules.scattered, rules.zeros_repeat),
-            Outliers::Farthest => self.intervals.find_typical_without_farthest(rules.scattered),
+            Outliers::Farthest => self
+                .intervals
+                .find_typical_without_farthest(rules.scattered),
         };
         u64::from(typical.unwrap_or(u32::MAX)) * 1_000
     }
@@ -165,7 +167,11 @@ any_generation!(
 impl AnyMenu {
     /// The menu governor of a kernel release, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
-        Self::new_for_generation(index_of_generation(menu_generations(), kernel), states, tick)
+        Self::new_for_generation(
+            index_of_generation(menu_generations(), kernel),
+            states,
+            tick,
+        )
     }
 }
 
@@ -180,7 +186,11 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let rules = &Self::RULES;
         let always = rules.lookup == Lookup::Always;
-        let mut typical = if always { 0 } else { self.typical_interval_ns() };
+        let mut typical = if always {
+            0
+        } else {
+            self.typical_interval_ns()
+        };
         let looked_up = always
             || typical > RESIDENCY_THRESHOLD_NS as u64
             || rules.lookup == Lookup::UnlessSoonWithTick && query.tick_stopped;
@@ -271,7 +281,8 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             Outliers::Longest => i32::MAX as u32,
             Outliers::Farthest => u32::MAX - 1,
         };
-        self.intervals.push_interval((slept / 1_000) as u32, longest);
+        self.intervals
+            .push_interval((slept / 1_000) as u32, longest);
     }
 
     fn pattern_passes(&self) -> u32 {

@@ -121,7 +121,8 @@ impl Totals {
             .squares
             .wrapping_sub((2 * mean).wrapping_mul(self.sum))
             .wrapping_add((mean * mean).wrapping_mul(self.count));
-        self.is_steady(mean, self.divide_by_count(deviations)).then_some(self)
+        self.is_steady(mean, self.divide_by_count(deviations))
+            .then_some(self)
     }
 }
 
@@ -343,7 +344,12 @@ impl RecentIntervals {
     /// Longest interval up to `ceiling`, as the prediction from scattered intervals; `None` if too
     /// few are left.
     #[inline]
-    fn longest_if_scattered(&self, rest: Totals, ceiling: u32, scattered: Scattered) -> Option<u32> {
+    fn longest_if_scattered(
+        &self,
+        rest: Totals,
+        ceiling: u32,
+        scattered: Scattered,
+    ) -> Option<u32> {
         let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
         enough.then(|| self.shortest_and_longest(0, ceiling).1)
     }

@@ -144,7 +144,9 @@ impl Bins {
         let (below, counters) = (&mut self.below, &self.counters);
         below[MAX_STATES] = match self.used {
             SHORT_TABLE => write_running_sums(&mut below[..SHORT_TABLE], &counters[..SHORT_TABLE]),
-            MEDIUM_TABLE => write_running_sums(&mut below[..MEDIUM_TABLE], &counters[..MEDIUM_TABLE]),
+            MEDIUM_TABLE => {
+                write_running_sums(&mut below[..MEDIUM_TABLE], &counters[..MEDIUM_TABLE])
+            }
             _ => write_running_sums(&mut below[..MAX_STATES], counters),
         };
     }

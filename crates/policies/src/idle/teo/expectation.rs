@@ -76,7 +76,10 @@ impl Expectation {
 /// bin.
 #[inline]
 pub(super) fn bin_of_duration(table: &StateTable, duration: i64) -> usize {
-    table.states_paying_off_within(duration).deepest().unwrap_or(0)
+    table
+        .states_paying_off_within(duration)
+        .deepest()
+        .unwrap_or(0)
 }
 
 /// State to take instead of `candidate` when most wake-ups come early.

@@ -141,7 +141,8 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             self.tick_wakeups += PULSE;
             let before = self.bins.count_all_wakeups();
             if 3 * self.tick_wakeups > 2 * (before + PULSE) {
-                self.bins.count_wakeup(self.table.deepest_index(), Event::HIT);
+                self.bins
+                    .count_wakeup(self.table.deepest_index(), Event::HIT);
                 return;
             }
             if rules.tick_wakeups == TickWakeups::IfMostOrUnexpected
@@ -202,7 +203,12 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// State to use instead of `candidate` if most wake-ups come before its target residency; else
     /// `candidate`. `first` is the first enabled state.
     #[inline]
-    fn shallower_state_if_wakeups_are_early(&self, first: usize, candidate: usize, tick_stopped: bool) -> usize {
+    fn shallower_state_if_wakeups_are_early(
+        &self,
+        first: usize,
+        candidate: usize,
+        tick_stopped: bool,
+    ) -> usize {
         let table = &self.table;
         let early = self.bins.sums_below(candidate);
         if 2 * early.intercepts <= self.total.wrapping_sub(early.hits) {
@@ -235,9 +241,13 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                 if Self::RULES.search != Search::DownToTick
                     && 2 * self.bins.intercepts_in_bin(majority) < early.intercepts
                 {
-                    majority = majority.min(self.bins.bin_with_most_intercepts(table.deepest_index()));
+                    majority =
+                        majority.min(self.bins.bin_with_most_intercepts(table.deepest_index()));
                 }
-                let between = table.enabled_states().shallower_than(candidate).at_or_deeper_than(shallowest);
+                let between = table
+                    .enabled_states()
+                    .shallower_than(candidate)
+                    .at_or_deeper_than(shallowest);
                 between
                     .at_or_shallower_than(majority)
                     .deepest()
@@ -300,7 +310,8 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let rules = &Self::RULES;
         let table = &self.table;
         let enabled = table.enabled_states();
-        let mut state = self.shallower_state_if_wakeups_are_early(first, deepest, query.tick_stopped);
+        let mut state =
+            self.shallower_state_if_wakeups_are_early(first, deepest, query.tick_stopped);
         if rules.lookup == Lookup::UnlessShallow && state == 0 {
             // The timer is looked up only to learn afterwards whether the guess was right.
             self.expected = Expectation::for_timer(table, query.sleep_length, query.clock);

@@ -106,7 +106,12 @@ impl Teo61 {
 
         let long_enough =
             |state| !tick_stopped || self.middle_of_bin(state) as u64 >= self.tick as u64;
-        let state = state_for_early_wakeups(self.table.enabled_states(), candidate, majority, long_enough);
+        let state = state_for_early_wakeups(
+            self.table.enabled_states(),
+            candidate,
+            majority,
+            long_enough,
+        );
         if state == candidate {
             (candidate, duration)
         } else {
@@ -126,7 +131,10 @@ impl Teo61 {
         // Enabled states are searched down to the first one (state 0 aside) that the timer is too
         // near for.
         let states = table.enabled_states().deeper_than(0);
-        let in_time = match states.intersection(table.enabled_longer_than(duration)).shallowest() {
+        let in_time = match states
+            .intersection(table.enabled_longer_than(duration))
+            .shallowest()
+        {
             Some(too_deep) => states.shallower_than(too_deep),
             None => states,
         };
@@ -138,7 +146,8 @@ impl Teo61 {
             .without(table.enabled_slower_than(query.latency_request))
             .deepest()
             .unwrap_or(0);
-        let (state, duration) = self.shallower_state_if_wakeups_are_early(candidate, duration, query.tick_stopped);
+        let (state, duration) =
+            self.shallower_state_if_wakeups_are_early(candidate, duration, query.tick_stopped);
         (state.min(deepest_allowed), duration)
     }
 }

@@ -74,7 +74,10 @@ fn answer_best_policy(view: &View, found: results::Answer) -> PageAnswer {
             .collect();
         details.push(format!("{}: {}.", policy.name, settings.join(", ")));
     }
-    let named = found.choice.iter().flat_map(results::Choice::policies_in_sentences);
+    let named = found
+        .choice
+        .iter()
+        .flat_map(results::Choice::policies_in_sentences);
     let policies = named.filter_map(|name| view.policies.iter().position(|p| p.name == name));
     PageAnswer {
         question: found.question,

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::figure::{Unit, doubt_about_mean};
-use wakepath_compare::results::{self, CompareError, CompareOptions, Source, compare_results, name_beside_sources};
-use wakepath_compare::{Verdict, describe_differences, describe_mixed_scopes_of_machines, describe_shortfalls};
+use wakepath_compare::results::{
+    self, CompareError, CompareOptions, Source, compare_results, name_beside_sources,
+};
+use wakepath_compare::{
+    Verdict, describe_differences, describe_mixed_scopes_of_machines, describe_shortfalls,
+};
 use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, PageRow, Tone, View};
@@ -102,7 +106,10 @@ impl Compared {
 
     /// Adds the comparison's metrics to the page, and turns values into the page's units.
     fn add_metrics(&mut self, view: &mut View, comparison: &results::Comparison) {
-        let units = comparison.metrics.iter().map(|m| comparison.unit_for_metric(m));
+        let units = comparison
+            .metrics
+            .iter()
+            .map(|m| comparison.unit_for_metric(m));
         self.units = units.collect();
         view.assumes_power = comparison.assumes_power;
         let metrics = comparison.metrics.iter().zip(&self.units);
@@ -127,7 +134,10 @@ impl Compared {
         let mut cautions = describe_differences(&named);
         cautions.extend(describe_shortfalls(&named));
         if let Some(comparison) = &self.comparison {
-            cautions.extend(describe_mixed_scopes_of_machines(&self.sources, &comparison.machines));
+            cautions.extend(describe_mixed_scopes_of_machines(
+                &self.sources,
+                &comparison.machines,
+            ));
         }
         cautions
     }
@@ -189,7 +199,11 @@ impl Compared {
             });
         }
         let options = CompareOptions {
-            baseline: Some(name_beside_sources(&self.sources, &self.sources[index], baseline)),
+            baseline: Some(name_beside_sources(
+                &self.sources,
+                &self.sources[index],
+                baseline,
+            )),
             metrics: vec![question.metric.clone()],
             ..CompareOptions::default()
         };
@@ -223,7 +237,9 @@ fn page_row(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &U
         policy,
         mean: row.mean * unit.factor,
         decimals: match doubt_about_mean(row.interval, row.deviation) {
-            None if *unit == unit.clone().for_assumed_power() => Some(unit.decimals_of_figure(row.mean, None)),
+            None if *unit == unit.clone().for_assumed_power() => {
+                Some(unit.decimals_of_figure(row.mean, None))
+            }
             None => None,
             doubt => Some(unit.decimals_of_figure(row.mean, doubt)),
         },

@@ -60,7 +60,13 @@ impl AmdClock {
             }
             (AmdGovernor::Schedutil, false) => {
                 let top = driver.highest_policy_frequency();
-                let one = Schedutil::for_any_frequency_up_to(&schedutil, top, capacity, TRANSITION_DELAY, tick);
+                let one = Schedutil::for_any_frequency_up_to(
+                    &schedutil,
+                    top,
+                    capacity,
+                    TRANSITION_DELAY,
+                    tick,
+                );
                 Chooser::Frequency(vec![one; cpus])
             }
             _ => Chooser::Fixed,
@@ -68,8 +74,12 @@ impl AmdClock {
         let first = match (settings.mode, settings.governor) {
             (AmdMode::Active, _) => driver.request_in_active_mode(),
             (_, AmdGovernor::Schedutil) => driver.request_for_utilisation(0, 0, 1024, true),
-            (_, AmdGovernor::Performance) => driver.request_for_frequency(driver.highest_policy_frequency(), false),
-            (_, AmdGovernor::Powersave) => driver.request_for_frequency(driver.initial_minimum_frequency(), false),
+            (_, AmdGovernor::Performance) => {
+                driver.request_for_frequency(driver.highest_policy_frequency(), false)
+            }
+            (_, AmdGovernor::Powersave) => {
+                driver.request_for_frequency(driver.initial_minimum_frequency(), false)
+            }
         };
         // A desired performance leaves the processor no choice.
         let hardware = (first.desired == 0).then(|| {
@@ -103,7 +113,12 @@ impl AmdClock {
             Chooser::Fixed => None,
             Chooser::Performance(all) => {
                 let capacity = all[index].capacity();
-                let wanted = all[index].choose_performance_if_due(now, report.iowait, report.local, signal)?;
+                let wanted = all[index].choose_performance_if_due(
+                    now,
+                    report.iowait,
+                    report.local,
+                    signal,
+                )?;
                 Some(self.driver.request_for_utilisation(
                     0,
                     u64::from(wanted.0),
@@ -135,7 +150,10 @@ impl AmdClock {
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
         let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
         let highest = counting.map(|(_, r)| r.desired.max(r.minimum)).max()?;
-        Some(self.table.lowest_at_or_above(self.driver.frequency_at_performance(highest)))
+        Some(
+            self.table
+                .lowest_at_or_above(self.driver.frequency_at_performance(highest)),
+        )
     }
 
     pub(super) fn end_slot(

@@ -87,7 +87,9 @@ impl<'a> Replaying<'a> {
         let recorded_governor = match &recording.ran {
             Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
-                policy: spec.as_idle_policy().map_err(|e| recording.error(&with_causes(&e)))?,
+                policy: spec
+                    .as_idle_policy()
+                    .map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => recorded_governor(metadata),
@@ -288,9 +290,11 @@ fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Str
 
 /// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
 fn lease_rule(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
-    let mut on = states
-        .iter()
-        .map(|states| settings.resolve_for_states(&states.declared).map_err(|e| with_causes(&e)));
+    let mut on = states.iter().map(|states| {
+        settings
+            .resolve_for_states(&states.declared)
+            .map_err(|e| with_causes(&e))
+    });
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -310,7 +314,10 @@ fn latency_limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimi
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.limit_for_states(known).map_err(|e| with_causes(&e))?;
+        let limit = request
+            .limit
+            .limit_for_states(known)
+            .map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
     Ok(LatencyLimits {
@@ -334,7 +341,10 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
         (as_set.policy, as_set.complete)
     } else {
         (
-            governor.parse::<PolicySpec>().ok()?.in_kernel_version(version),
+            governor
+                .parse::<PolicySpec>()
+                .ok()?
+                .in_kernel_version(version),
             true,
         )
     };
