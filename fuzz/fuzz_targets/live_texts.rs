@@ -121,7 +121,7 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     if let Ok(text) = std::str::from_utf8(content) {
-        let _ = wakepath_units::cpus::parse(text);
+        let _ = wakepath_units::cpus::parse_cpu_list(text);
         let _ = nvme::ApstFeature::parse(text);
         if let Ok(key) = text.parse::<SettingKey>() {
             assert!(!key.path().contains("..") && !key.path().starts_with('/'));

@@ -62,7 +62,7 @@ fn cpuinfo_value(system: &System, key: &str) -> Option<String> {
 
 fn read_text(system: &System, path: &str) -> Option<String> {
     let text = system.root().optional(path)?;
-    let line = printable::one_line(text.trim()).into_owned();
+    let line = printable::escape_for_one_line(text.trim()).into_owned();
     (!line.is_empty()).then_some(line)
 }
 

@@ -109,7 +109,7 @@ pub(crate) fn tell_notes<'a>(
 ) -> Result<(), SimError> {
     let mut told = Vec::new();
     for set in sets {
-        for note in wakepath_sim::notes(machine, set)? {
+        for note in wakepath_sim::notes_on_machine_and_policies(machine, set)? {
             if !told.contains(&note) {
                 note!("{note}");
                 told.push(note);

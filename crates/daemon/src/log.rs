@@ -18,7 +18,7 @@ pub enum Level {
 /// Writes a line to standard error. For systemd's journal the line begins with its level, which the journal takes off.
 pub fn log(level: Level, text: &str) {
     // The journal takes one line for one message, and journalctl shows lines on a terminal.
-    let printable = printable::one_line(text);
+    let printable = printable::escape_for_one_line(text);
     let line = if std::env::var_os("JOURNAL_STREAM").is_some() {
         format!("<{}>{printable}\n", level as u8)
     } else {

@@ -83,7 +83,7 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     )
     .fix(format!(
         "put isolcpus=managed_irq,{} on the kernel command line: it keeps interrupts of drives on the other CPUs of a queue",
-        cpus::list(&small_cpus)
+        cpus::format_cpu_list(&small_cpus)
     ));
     finding.evidence = served.into_iter().map(|queue| queue.evidence).collect();
     match case.or_note("interrupts-on-small-cores", simulated) {
@@ -140,7 +140,7 @@ fn served_by_small_cores(
 fn cpu_list(root: &Root, path: &str) -> Option<Vec<usize>> {
     let text = root.optional(path)?;
     // With a space after each comma.
-    cpus::parse(&text.replace(' ', ""))
+    cpus::parse_cpu_list(&text.replace(' ', ""))
 }
 
 /// The kinds have other preferences or governors.

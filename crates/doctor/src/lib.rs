@@ -32,7 +32,7 @@ pub fn examine(
     option: &str,
 ) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
     let (model, mut notes) = Model::read(system)?;
-    notes.extend(wakepath_sim::policy_notes(&model.machine, &model.now).unwrap_or_default());
+    notes.extend(wakepath_sim::notes_on_policies(&model.machine, &model.now).unwrap_or_default());
     let mut case = Case {
         system,
         model,

@@ -3,7 +3,7 @@
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
 use wakepath_system::System;
-use wakepath_units::printable::shell_word;
+use wakepath_units::printable::quote_shell_word;
 
 use crate::case::Case;
 use crate::counters;
@@ -115,7 +115,7 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
         } else {
             format!(
                 "echo 2 > {}",
-                shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
+                quote_shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
             )
         })
         .costs(&difference),
@@ -130,7 +130,7 @@ fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
         let path = format!("{directory}/{queue}/cpu_list");
         let text = system.root().optional(&path)?;
         // With a space after each comma.
-        wakepath_units::cpus::parse(&text.replace(' ', ""))
+        wakepath_units::cpus::parse_cpu_list(&text.replace(' ', ""))
     });
     lists.collect()
 }

@@ -147,7 +147,7 @@ impl CounterSnapshot {
         }
         for cpu in system.cpus() {
             for count in system.idle_counts(cpu) {
-                let name = printable::one_line(&count.state.name).into_owned();
+                let name = printable::escape_for_one_line(&count.state.name).into_owned();
                 let by_cpu = counts.entry((CauseKind::IdleState, name)).or_default();
                 by_cpu.insert(cpu, count.usage);
             }
@@ -277,7 +277,7 @@ fn name_cause(label: &str, description: &[&str]) -> String {
     } else {
         format!("{label} {}", words.join(" "))
     };
-    printable::one_line(name.trim()).into_owned()
+    printable::escape_for_one_line(name.trim()).into_owned()
 }
 
 fn read_context_switches(root: &Root) -> Option<u64> {

@@ -196,7 +196,7 @@ fn siblings(system: &System) -> Vec<Vec<u32>> {
     for cpu in system.cpus() {
         let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
         let list = system.root().optional(&file).unwrap_or_default();
-        let threads = cpus::parse(&list).unwrap_or_default().into_iter();
+        let threads = cpus::parse_cpu_list(&list).unwrap_or_default().into_iter();
         let core: Vec<u32> = threads.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         if core.len() > 1 && !cores.contains(&core) {
             cores.push(core);

@@ -11,7 +11,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::psd::{LeaseRule, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::spelling::toml_error;
+use wakepath_units::spelling::toml_error_with_key;
 use wakepath_units::{Nanoseconds, quantity};
 
 use crate::trusted_file::TrustedFileError;
@@ -213,7 +213,7 @@ impl Config {
             ConfigError::File {
                 origin: origin.to_owned(),
                 line: before.matches('\n').count() + 1,
-                message: toml_error(e.message(), text, at),
+                message: toml_error_with_key(e.message(), text, at),
             }
         })
     }
@@ -307,7 +307,7 @@ impl<'de> Deserialize<'de> for Interval {
         const LEAST: Duration = Duration::from_secs(1);
         const MOST: Duration = Duration::from_secs(86_400);
         from_text(deserializer, |text| {
-            let time = quantity::time(text).map(Nanoseconds::as_duration);
+            let time = quantity::parse_time(text).map(Nanoseconds::as_duration);
             let within = time.filter(|time| (LEAST..=MOST).contains(time));
             within.map(Self).ok_or_else(|| {
                 format!("`{text}` is not possible; expected a time from {LEAST:?} to {MOST:?}, such as \"60s\"")

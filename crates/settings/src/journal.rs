@@ -3,7 +3,7 @@
 use wakepath_system::journal::{FILE, Journal, JournalOwner, legible};
 use wakepath_system::setting::Access;
 use wakepath_system::{Root, SystemError};
-use wakepath_units::printable::shell_word;
+use wakepath_units::printable::quote_shell_word;
 
 use crate::SettingsError;
 use crate::store::Store;
@@ -50,8 +50,8 @@ fn what_to_do(root: &Root, content: &[u8]) -> String {
             match key.setting.mechanism {
                 Access::Text => format!(
                     "{key} was '{old}': echo {} > {}",
-                    shell_word(old),
-                    shell_word(&path)
+                    quote_shell_word(old),
+                    quote_shell_word(&path)
                 ),
                 Access::Held => format!("{key} was '{old}'; it ended with its process"),
                 Access::NvmeFeature(_) => {

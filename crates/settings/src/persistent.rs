@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 use wakepath_system::capture::class::MachineClass;
-use wakepath_units::spelling::toml_error;
+use wakepath_units::spelling::toml_error_with_key;
 
 use crate::trusted_file::{self, TrustedFileError};
 use crate::{PowerSupply, SettingsError, SettingsPlan, Targets, config_folder, policy, store};
@@ -165,13 +165,17 @@ impl PersistentSettings {
         let file: PersistentFile = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;
-            format!("line {line}: {}", toml_error(error.message(), text, start))
+            format!(
+                "line {line}: {}",
+                toml_error_with_key(error.message(), text, start)
+            )
         })?;
         if file.policy.is_none() && file.mains.is_none() && file.battery.is_none() {
             return Err("no policy set in it: expected `policy`, `mains` or `battery`; `wakepath restore` removes the file".to_owned());
         }
         let cpus = file.cpus.map(|list| {
-            let parsed = wakepath_units::cpus::parse(&list).filter(|cpus| !cpus.is_empty());
+            let parsed =
+                wakepath_units::cpus::parse_cpu_list(&list).filter(|cpus| !cpus.is_empty());
             parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
         });
         Ok(Self {
@@ -298,7 +302,7 @@ fn parse_set(key: &str, text: Option<String>) -> Result<Option<PolicySet>, Strin
 
 fn cpu_list(cpus: &[usize]) -> String {
     let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
-    wakepath_units::cpus::list(&numbers)
+    wakepath_units::cpus::format_cpu_list(&numbers)
 }
 
 /// A set without versions.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 /// Mode bits by which the group or everybody may write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -79,5 +79,5 @@ pub(crate) fn read_open(file: File, limit: u64) -> Result<String, TrustedFileErr
         return Err(TrustedFileError::Unsafe("it belongs to another user"));
     }
     let bytes = wakepath_files::read_up_to(file, limit)?;
-    decode_strictly(bytes).map_err(|error| TrustedFileError::Read(io::Error::other(error)))
+    decode_text_strictly(bytes).map_err(|error| TrustedFileError::Read(io::Error::other(error)))
 }

@@ -311,7 +311,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
 }
 
 impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         let Some(state) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -355,7 +355,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let inputs = IdleInputs {
             sleep_length: Some(query.sleep_length),
             inferred: false,
@@ -370,14 +370,14 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             .governor(cpu as u32, asked, inputs, Some(decision.stop_tick));
     }
 
-    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+    fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         let cpus = self.clocks.get(clock).cloned().unwrap_or_default();
         for cpu in cpus {
             self.push(now, cpu as usize, EventKind::Frequency(frequency));
         }
     }
 
-    fn request(&mut self, now: Nanoseconds, step: RequestStep) {
+    fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         match step {
             RequestStep::Begun { task } => self.begin(now, task),
             RequestStep::Issued {
@@ -413,11 +413,11 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
     }
 
-    fn finished(&mut self, now: Nanoseconds) {
+    fn observation_ended(&mut self, now: Nanoseconds) {
         self.writer.metadata_mut().span_ns = Some([0, now.0]);
     }
 
-    fn has_enough(&self) -> bool {
+    fn lets_run_stop(&self) -> bool {
         self.failure.is_some() || (self.cancelled)()
     }
 }

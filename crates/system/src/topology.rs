@@ -71,17 +71,17 @@ impl System {
         self.root().optional("proc/sys/kernel/osrelease")
     }
 
-    /// The running kernel, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if it does not say.
+    /// The running kernel, or the nearest whose policies are known ([`KernelVersion::nearest_supported`]); 6.12 if it does not say.
     pub fn kernel_version(&self) -> KernelVersion {
         let release = self.kernel_release().unwrap_or_default();
-        KernelVersion::nearest(&release).unwrap_or(KernelVersion::V6_12)
+        KernelVersion::nearest_supported(&release).unwrap_or(KernelVersion::V6_12)
     }
 
     /// Numbers of online CPUs.
     pub fn cpus(&self) -> Vec<usize> {
         let list = self.root().optional(&format!("{CPUS}/online"));
         let mut present = self.root().numbered(CPUS, "cpu");
-        if let Some(online) = list.as_deref().and_then(cpus::parse) {
+        if let Some(online) = list.as_deref().and_then(cpus::parse_cpu_list) {
             present.retain(|cpu| online.contains(cpu));
         }
         present

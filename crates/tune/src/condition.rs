@@ -130,7 +130,7 @@ impl FromStr for LoadCondition {
 /// The sentence for an unknown metric.
 pub(crate) fn unknown_metric(name: &str) -> String {
     let names = wakepath_results::METRICS.iter().map(|metric| &*metric.name);
-    let near = wakepath_units::spelling::nearest(name, names.clone());
+    let near = wakepath_units::spelling::similar_name(name, names.clone());
     if let Some(near) = near {
         format!("no metric `{name}`; did you mean `{near}`?")
     } else {

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::{RunKey, RunRecord};
-use wakepath_sim::{Model, in_force};
+use wakepath_sim::{Model, policies_in_force};
 use wakepath_study::run::rows;
 use wakepath_workloads::Workload;
 
@@ -69,7 +69,7 @@ impl<'a> Simulation<'a> {
         for load in self.loads {
             Model::new(self.machine, &load.workload, set).map_err(|e| e.to_string())?;
         }
-        in_force(self.machine, set).map_err(|e| e.to_string())
+        policies_in_force(self.machine, set).map_err(|e| e.to_string())
     }
 
     fn make_run(&self, set: &PolicySet, job: &Job<'_>, shortened: u32) -> Result<MadeRun, String> {

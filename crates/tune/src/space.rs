@@ -7,7 +7,7 @@ use wakepath_hardware::idle::IdleState;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::TuneError;
 
@@ -270,7 +270,10 @@ fn check_names(over: &[String]) -> Result<(), TuneError> {
                 m.kind.name_for_users(),
                 NAMES.join(", ")
             ),
-            None => format!("--over {name}: no such part{}", suggestion(name, &NAMES)),
+            None => format!(
+                "--over {name}: no such part{}",
+                suggestion_with_known_names(name, &NAMES)
+            ),
         };
         return Err(TuneError::Space(problem));
     }
@@ -376,13 +379,13 @@ fn exit_latency_us(state: &IdleState) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_sim::in_force;
+    use wakepath_sim::policies_in_force;
 
     fn space(over: &[&str]) -> Result<Space, TuneError> {
         let machine = Machine::find("rk3399").unwrap();
         let over: Vec<String> = over.iter().map(|name| (*name).to_owned()).collect();
         Space::new(&machine, &over, |set| {
-            in_force(&machine, set).map_err(|e| e.to_string())
+            policies_in_force(&machine, set).map_err(|e| e.to_string())
         })
     }
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 /// Why a file is no text that could be parsed.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
         ErrorKind::FileTooLarge => Unreadable::whole_file(too_large(limit)),
         _ => Unreadable::whole_file(format!("cannot read: {e}")),
     })?;
-    decode_strictly(bytes).map_err(|e| {
+    decode_text_strictly(bytes).map_err(|e| {
         let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         Unreadable {
             line: Some(valid.split(|&b| b == b'\n').count()),

@@ -11,7 +11,7 @@ use wakepath_hardware::machine::{Cluster, Figure, MachineFigure, Origin, Platfor
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::PolicySet;
-use wakepath_units::spelling::closest;
+use wakepath_units::spelling::most_similar_name;
 
 use super::here;
 use crate::output::{self, Screen};
@@ -103,8 +103,8 @@ fn nearest_table(name: &str) -> Option<&'static str> {
     let tables = recorded::intel_idle_tables()
         .iter()
         .map(|t| t.name.as_str());
-    let (of_machines, _) = closest(name, machines)?;
-    closest(name, tables)
+    let (of_machines, _) = most_similar_name(name, machines)?;
+    most_similar_name(name, tables)
         .filter(|(likeness, _)| *likeness > of_machines)
         .filter(|_| !name.contains('/') && !name.contains('.'))
         .map(|(_, table)| table)
@@ -261,7 +261,9 @@ fn show_recorded(
             }
             // Machines that cannot be simulated have no such line.
             if let Ok(machine) = Machine::from_recorded(system) {
-                for note in wakepath_sim::notes(&machine, &PolicySet::default())? {
+                for note in
+                    wakepath_sim::notes_on_machine_and_policies(&machine, &PolicySet::default())?
+                {
                     out.prose(&note, 2)?;
                 }
             }

@@ -7,7 +7,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_sim::{PolicyComparison, in_force};
+use wakepath_sim::{PolicyComparison, policies_in_force};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
@@ -204,7 +204,10 @@ fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec
         messages::add_message(MessageKind::Remark, None, told);
     }
     policy_set::tell_notes(machine, given).context("--policy")?;
-    let sets: Result<Vec<PolicySet>, _> = given.iter().map(|set| in_force(machine, set)).collect();
+    let sets: Result<Vec<PolicySet>, _> = given
+        .iter()
+        .map(|set| policies_in_force(machine, set))
+        .collect();
     Ok(policy_set::each_once(sets.context("--policy")?))
 }
 

@@ -57,20 +57,20 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         if !matches!(activity, Activity::Idle(_)) {
             self.end(now, cpu);
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         if self.asked.len() <= cpu {
             self.asked.resize(cpu + 1, None);
         }
         self.asked[cpu] = Some((*query, decision.state));
     }
 
-    fn finished(&mut self, now: Nanoseconds) {
+    fn observation_ended(&mut self, now: Nanoseconds) {
         for cpu in 0..self.asked.len() {
             self.end(now, cpu);
         }

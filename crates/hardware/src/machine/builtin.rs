@@ -1,6 +1,6 @@
 //! The machines that come with wakepath.
 
-use wakepath_units::spelling::closest;
+use wakepath_units::spelling::most_similar_name;
 
 use super::file::parse_complete;
 use super::{Machine, MachineError};
@@ -40,7 +40,7 @@ pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
 /// A built-in machine, which lends figures to others.
 pub(super) fn find_builtin(name: &str) -> Result<Machine, MachineError> {
     let Some(text) = builtin_text(name) else {
-        let nearest = closest(name, builtin_names()).map_or("", |(_, near)| near);
+        let nearest = most_similar_name(name, builtin_names()).map_or("", |(_, near)| near);
         return Err(MachineError::Unknown {
             name: name.to_owned(),
             nearest: nearest.to_owned(),

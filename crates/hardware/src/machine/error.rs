@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use wakepath_units::spelling::{LONGEST_NAME, toml_error};
+use wakepath_units::spelling::{LONGEST_NAME, toml_error_with_key};
 
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
@@ -127,6 +127,6 @@ pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> Mach
     MachineError::Parse {
         origin: origin.to_owned(),
         line: text[..at].matches('\n').count() + 1,
-        message: toml_error(e.message(), text, at),
+        message: toml_error_with_key(e.message(), text, at),
     }
 }

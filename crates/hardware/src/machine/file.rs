@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 use super::error::parse_error;
 use super::{Machine, MachineError};
@@ -14,7 +14,7 @@ pub(super) const MAX_FILE: u64 = 1 << 20;
 /// Reads a description file.
 pub(super) fn read(path: &Path) -> Result<String, MachineError> {
     let bytes = read_bytes(path)?;
-    decode_strictly(bytes).map_err(|_| MachineError::Read {
+    decode_text_strictly(bytes).map_err(|_| MachineError::Read {
         path: path.to_owned(),
         source: io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"),
     })

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wakepath_units::spelling::{LONGEST_NAME, closest};
+use wakepath_units::spelling::{LONGEST_NAME, most_similar_name};
 
 use super::builtin::{builtin_names, builtin_text};
 use super::file::{parse_complete, read};
@@ -85,7 +85,7 @@ impl Machine {
 fn nearest_name(name: &str) -> &'static str {
     let recorded = systems().iter().map(|s| s.name.as_str());
     find_by_title(name)
-        .or_else(|| Some(closest(name, builtin_names().chain(recorded))?.1))
+        .or_else(|| Some(most_similar_name(name, builtin_names().chain(recorded))?.1))
         .unwrap_or_default()
 }
 

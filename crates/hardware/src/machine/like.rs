@@ -8,7 +8,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 use wakepath_files::{Links, Tree};
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 use super::builtin::builtin_text;
 use super::error::parse_error;
@@ -117,7 +117,7 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
     let bytes = Tree::open(folder, Links::Refused)
         .and_then(|tree| tree.read(Path::new(model), MAX_FILE))
         .map_err(|e| format!("{}: {e}", path.display()))?;
-    let text = decode_strictly(bytes).map_err(|_| format!("{model}: no text in UTF-8"))?;
+    let text = decode_text_strictly(bytes).map_err(|_| format!("{model}: no text in UTF-8"))?;
     Ok((text, path.display().to_string()))
 }
 

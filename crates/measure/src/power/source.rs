@@ -133,7 +133,7 @@ fn find_rapl(root: &Root) -> Vec<PowerSource> {
         let Some(name) = root.optional(&format!("{directory}/name")) else {
             continue;
         };
-        let name = printable::one_line(name.trim()).into_owned();
+        let name = printable::escape_for_one_line(name.trim()).into_owned();
         // The same package is there by MSR and by MMIO; domains inside of packages share their names.
         let is_inside = zone.matches(':').count() > 1;
         let name = if is_inside {
@@ -182,7 +182,7 @@ fn find_sensors(root: &Root) -> Vec<PowerSource> {
                 && (file.ends_with("_average") || file.ends_with("_input"));
             if is_power {
                 found.push(PowerSource {
-                    name: printable::one_line(&format!("{name} {file}")).into_owned(),
+                    name: printable::escape_for_one_line(&format!("{name} {file}")).into_owned(),
                     kind: PowerSourceKind::Hwmon,
                     reading: Reading::Power {
                         path: format!("{directory}/{file}"),
@@ -222,7 +222,7 @@ fn find_batteries(root: &Root) -> Vec<PowerSource> {
             }
         };
         found.push(PowerSource {
-            name: printable::one_line(supply).into_owned(),
+            name: printable::escape_for_one_line(supply).into_owned(),
             kind: PowerSourceKind::Battery,
             reading,
             status: Some(format!("{directory}/status")),

@@ -47,11 +47,11 @@ impl PrintedTable {
         {
             return Self::from_table_bytes(data, None);
         }
-        let text = pasted::without_hosts(pasted::decode(data))
+        let text = pasted::without_hosts(pasted::decode_text(data))
             .map_err(|several| NoPrintedTable::about_whole_text(several.to_string()))?;
         let lines: Vec<&str> = text
             .lines()
-            .map(|line| pasted::unquoted(line).1.trim())
+            .map(|line| pasted::quote_depth_and_text(line).1.trim())
             .collect();
         if text.contains("(ITPT)") {
             return Self::parse_entries_in_words(&lines);

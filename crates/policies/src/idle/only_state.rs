@@ -41,9 +41,9 @@ impl OnlyState {
     /// where the policy is not the kernel's.
     pub fn replacing_governor(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
         let kernel = policy.kernel_version().filter(|_| states.len() <= 1)?;
-        kernel.has(SKIPS).then(|| Self {
+        kernel.has_change_released_in(SKIPS).then(|| Self {
             table: StateTable::new(states),
-            stops_after_tick: kernel.has(STOPS_AFTER_TICK),
+            stops_after_tick: kernel.has_change_released_in(STOPS_AFTER_TICK),
         })
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn parse_state_name(text: &str) -> Option<String> {
 
 /// Parses an exit latency in whole microseconds, the kernel's resolution.
 pub(super) fn parse_whole_microseconds(text: &str) -> Option<Nanoseconds> {
-    quantity::time(text).filter(|time| time.0 % 1_000 == 0)
+    quantity::parse_time(text).filter(|time| time.0 % 1_000 == 0)
 }
 
 static CEILING: Key<StateLimit> = Key {

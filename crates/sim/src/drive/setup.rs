@@ -7,20 +7,20 @@ use wakepath_units::Microwatts;
 use super::buffer::{BufferSetup, FlashSetup};
 use super::path::{IdlePath, State, Work};
 
-/// Bytes per service time, and per write to the media.
+/// KiB that a drive's service time, and one write to its media, hold for.
 const BLOCK_KIB: f64 = 4.0;
 
 /// A drive under one combination of policies.
 #[derive(Clone, Debug)]
 pub(crate) struct DriveSetup {
     pub(super) units: usize,
-    /// A read waits for the addressed unit.
+    /// Whether a read waits for the unit that its address belongs to.
     pub(super) by_address: bool,
     pub(super) buffer: Option<BufferSetup>,
     pub(super) power: Option<PowerSetup>,
 }
 
-/// Its power states.
+/// A drive's power states, compiled.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerSetup {
     pub(super) path: IdlePath,
@@ -31,7 +31,7 @@ pub(crate) struct PowerSetup {
 }
 
 impl DriveSetup {
-    /// Without `settings` the drive gets no table and stays in the first state, as if the kernel planned none.
+    /// Compiles a drive. Without `settings` it has no APST table and stays in the first power state, as if the kernel planned none.
     pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
         Self {
             units: model.parallel_units.value as usize,
@@ -78,7 +78,7 @@ impl PowerSetup {
             })
             .collect();
         let plan = settings.and_then(|s| {
-            // Unknown is not "no".
+            // A drive whose support for APST is unknown counts as supporting it.
             let apsta = declared.apsta.unwrap_or(true);
             apst::plan_apst_table(declared.npss, apsta, &declared.states, s).ok()
         });

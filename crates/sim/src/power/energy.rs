@@ -15,15 +15,15 @@ use crate::power::cpu_power::CpuPower;
 /// A run's energy in millijoules, by component, with means derived.
 #[derive(Clone, Debug, Serialize)]
 pub struct Energy {
-    /// Each CPU.
+    /// Energy of each CPU.
     pub cpus_mj: Vec<f64>,
-    /// Each cluster, besides its CPUs.
+    /// Energy of each cluster, besides its CPUs.
     pub clusters_mj: Vec<f64>,
-    /// Each cluster's uncore (interconnect and last-level cache), if separately clocked.
+    /// Energy of each cluster's uncore (interconnect and last-level cache), if separately clocked.
     pub uncores_mj: Vec<f64>,
-    /// The package, besides its clusters.
+    /// Energy of the package, besides its clusters.
     pub package_mj: f64,
-    /// Each drive, if it has power states.
+    /// Energy of each drive, if it has power states.
     pub drives_mj: Vec<f64>,
     /// Sum over components.
     pub total_mj: f64,
@@ -64,21 +64,21 @@ impl Energy {
         let power_of_cpu =
             (powers.iter().zip(sizes)).flat_map(|(power, cpus)| std::iter::repeat_n(power, cpus));
         let cpus: Vec<u128> = (finished.cpus.iter().zip(power_of_cpu))
-            .map(|(cpu, power)| power.drawn(cpu).total())
+            .map(|(cpu, power)| power.energy_drawn(cpu).total_fj())
             .collect();
-        let time = finished.span.time();
+        let time = finished.span.time_after_warm_up();
         let clusters: Vec<u128> = finished
             .power
             .clusters
             .iter()
             .zip(&machine.cluster)
             .map(|(down, cluster)| {
-                let (down, up) = down.down_and_up(time);
+                let (down, up) = down.time_down_and_up(time);
                 cluster.off_power().femtojoules_over(down) + cluster.on_power().femtojoules_over(up)
             })
             .collect();
         let package = machine.package.as_ref().map_or(0, |package| {
-            let (_, up) = finished.power.package.down_and_up(time);
+            let (_, up) = finished.power.package.time_down_and_up(time);
             package.idle_power().femtojoules_over(Nanoseconds(time))
                 + package.active_power().femtojoules_over(up)
         });
@@ -86,10 +86,10 @@ impl Energy {
             .drives
             .iter()
             .flatten()
-            .map(DriveTotals::energy)
+            .map(DriveTotals::energy_fj)
             .collect();
         let uncore = &finished.power.uncore;
-        let uncores: Vec<u128> = (uncore.energy().into_iter())
+        let uncores: Vec<u128> = (uncore.energy_per_cluster().into_iter())
             .flat_map(|of_one| std::iter::repeat_n(of_one, machine.cluster.len()))
             .collect();
         let components = cpus.iter().chain(&clusters).chain(&uncores).chain(&drives);
@@ -97,14 +97,14 @@ impl Energy {
         (total > 0).then(|| Self {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
-            uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
-            power_limited_percent: (finished.power.packages.longest_limited())
+            uncore_mhz: uncore.energy_per_cluster().map(|_| uncore.mean_mhz()),
+            power_limited_percent: (finished.power.packages.longest_limited_time())
                 .map(|limited| 100.0 * limited as f64 / time.max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
             scope: machine.power_scope(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),
-            idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
+            idle_mw: machine_power_at_rest(machine, finished).0 as f64 / 1e3,
             total_mj: millijoules(total),
             mean_mw: total as f64 / time.max(1) as f64 / 1e3,
             per_io_uj: (requests > 0).then(|| millijoules(total) * 1e3 / requests as f64),
@@ -112,9 +112,9 @@ impl Energy {
     }
 }
 
-/// The whole machine's power at rest.
-fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
-    // The package is down only in the deepest state overall.
+/// The whole machine's power in microwatts while nothing happens any more.
+fn machine_power_at_rest(machine: &Machine, finished: &Finished) -> Microwatts {
+    // The package is down only while all CPUs are in the machine's deepest idle state.
     let last = machine.idle_state.len().checked_sub(1);
     let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed(cpu) != last);
     let mut first_cpu = 0;
@@ -129,7 +129,7 @@ fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
         } else {
             c.on_power()
         };
-        // A CPU that can only poll does so at the lowest clock.
+        // A CPU without a sleep state polls at the lowest clock.
         let lowest = c.opps.first();
         let of_cpus = states.filter_map(|state| Some(c.idle_power(state, lowest?).0));
         besides.0 + of_cpus.sum::<u64>()

@@ -84,7 +84,7 @@ fn who_never_sleeps_does_more() {
 struct SleepLengths(Vec<Vec<i64>>);
 
 impl Observer for SleepLengths {
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, _: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, _: IdleDecision) {
         if self.0.len() <= cpu {
             self.0.resize_with(cpu + 1, Vec::new);
         }

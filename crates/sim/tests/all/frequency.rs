@@ -264,7 +264,7 @@ fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
 struct LastFrequencies(Vec<Kilohertz>);
 
 impl Observer for LastFrequencies {
-    fn frequency(&mut self, _now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+    fn clock_frequency_changed(&mut self, _now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         self.0.resize(self.0.len().max(clock + 1), Kilohertz(0));
         self.0[clock] = frequency;
     }

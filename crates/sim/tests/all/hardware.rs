@@ -364,7 +364,13 @@ fn with_package(hysteresis: f64, entry: f64, exit: f64) -> Machine {
 fn a_request_that_meets_a_sleeping_package_takes_its_exit_longer() {
     let mean = |hysteresis, entry, exit| {
         let run = run(&with_package(hysteresis, entry, exit), READS, "deepest");
-        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        let parts: f64 = run
+            .attribution
+            .mean
+            .titled_parts()
+            .iter()
+            .map(|(_, us)| us)
+            .sum();
         assert!(
             (parts - run.latency_us.mean).abs() < 1e-6,
             "{:?}",

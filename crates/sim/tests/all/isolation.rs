@@ -35,7 +35,7 @@ fn count(list: &mut Vec<u32>, cpu: usize) {
 }
 
 impl Observer for Counts {
-    fn cpu(&mut self, _now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, _now: Nanoseconds, cpu: usize, activity: Activity) {
         match activity {
             Activity::Interrupt(InterruptKind::Tick) => count(&mut self.ticks, cpu),
             Activity::Interrupt(InterruptKind::Completion(_)) => {
@@ -45,7 +45,7 @@ impl Observer for Counts {
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, _query: &IdleQuery, _decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, _query: &IdleQuery, _decision: IdleDecision) {
         count(&mut self.idle_choices, cpu);
     }
 }

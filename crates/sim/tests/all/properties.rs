@@ -263,9 +263,9 @@ proptest! {
         prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
         prop_assert!(run.latency_us.mean <= run.latency_us.max * 1.001);
         // The parts add up for every request (asserted where they are recorded), so for the mean.
-        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        let parts: f64 = run.attribution.mean.titled_parts().iter().map(|(_, us)| us).sum();
         prop_assert!((parts - run.latency_us.mean).abs() < 1e-6 * parts.max(1.0), "{parts} {:?}", run.latency_us);
-        let p99: f64 = run.attribution.p99.parts().iter().map(|(_, us)| us).sum();
+        let p99: f64 = run.attribution.p99.titled_parts().iter().map(|(_, us)| us).sum();
         prop_assert!((p99 / run.latency_us.p99 - 1.0).abs() < 0.04, "{p99} {:?}", run.latency_us);
         // No request is faster than the fastest CPU and half the mean service time.
         prop_assert!(run.latency_us.mean > 0.0);

@@ -11,8 +11,8 @@ use wakepath_policies::idle::program::Program;
 use wakepath_replay::MAX_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::{METRICS, Metric, RunOrigin};
-use wakepath_sim::{in_force, machine_under};
-use wakepath_units::pasted::decode_strictly;
+use wakepath_sim::{machine_under_policies, policies_in_force};
+use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::Workload;
 
 use super::machine::{self, PlannedMachine};
@@ -53,7 +53,7 @@ fn read_study(path: &Path) -> io::Result<String> {
         io::Error::new(ErrorKind::NotFound, message)
     })?;
     let bytes = wakepath_files::read_up_to(file, MAX_BYTES)?;
-    decode_strictly(bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
+    decode_text_strictly(bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
 }
 
 /// Whether a set runs `program`.
@@ -352,8 +352,8 @@ impl Plan {
                 continue;
             };
             let set = &self.policies[policy].set;
-            let possible =
-                in_force(model, set).and_then(|set| machine_under(model, &set).map(drop));
+            let possible = policies_in_force(model, set)
+                .and_then(|set| machine_under_policies(model, &set).map(drop));
             possible.map_err(|e| {
                 let on = match self.machines.len() {
                     1 => String::new(),

@@ -57,7 +57,12 @@ fn run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     if run.requests > 0 {
         add_requests(run, &mut all);
     }
-    if let Some(reached) = run.rates.iter().map(RateRun::share).min_by(f64::total_cmp) {
+    if let Some(reached) = run
+        .rates
+        .iter()
+        .map(RateRun::achieved_share)
+        .min_by(f64::total_cmp)
+    {
         all.push(("rate_reached", reached * 100.0));
     }
     if !run.cut_jobs.is_empty() {
@@ -175,7 +180,7 @@ fn attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
         .into_iter()
         .zip(all)
         .flat_map(|(at, parts)| {
-            parts.parts().map(|(part, us)| LatencyPart {
+            parts.titled_parts().map(|(part, us)| LatencyPart {
                 at: at.name().to_owned(),
                 part: part.to_owned(),
                 ns: us * 1e3,

@@ -274,11 +274,11 @@ fn the_frequency_is_in_megahertz() {
 fn each_drive_has_a_track_of_power_states_once_it_tells_one() {
     let (machine, job) = (machine(false), job("rw=randread\nruntime=5ms\n"));
     let mut observed = Observed::new(&machine, &job, HOUR, |_| false);
-    observed.drive_power(Nanoseconds(0), 0, 0);
-    observed.drive_power(Nanoseconds(0), 1, 3);
-    observed.drive_power(Nanoseconds(10), 0, 0);
-    observed.drive_power(Nanoseconds(30), 0, 4);
-    observed.finished(Nanoseconds(100));
+    observed.drive_power_state_changed(Nanoseconds(0), 0, 0);
+    observed.drive_power_state_changed(Nanoseconds(0), 1, 3);
+    observed.drive_power_state_changed(Nanoseconds(10), 0, 0);
+    observed.drive_power_state_changed(Nanoseconds(30), 0, 4);
+    observed.observation_ended(Nanoseconds(100));
     let seen = read(&observed.timeline());
     let of =
         |drive, name: &str| seen.total(&format!("power state of drive {drive}"), |n| n == name);

@@ -32,7 +32,10 @@ pub(super) fn read_isolation(system: &System) -> Isolation {
 /// The CPUs in a list of the kernel, by place among online CPUs.
 fn listed_places(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
     let text = root.optional(&format!("{CPUS}/{file}"));
-    let list = text.as_deref().and_then(cpus::parse).unwrap_or_default();
+    let list = text
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .unwrap_or_default();
     list.iter()
         .filter_map(|cpu| online.iter().position(|other| other == cpu))
         .collect()

@@ -172,7 +172,7 @@ fn listed(system: &System) -> Vec<Vec<usize>> {
     }
     let online = system.cpus();
     let lists = devices.into_iter().filter_map(|name| {
-        let list = cpus::parse(&root.optional(&format!("{DEVICES}/{name}/cpus"))?)?;
+        let list = cpus::parse_cpu_list(&root.optional(&format!("{DEVICES}/{name}/cpus"))?)?;
         Some(
             online
                 .iter()
@@ -197,7 +197,7 @@ fn capacity(system: &System, cpu: usize) -> Option<u32> {
 fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = system.root().optional(&path);
-    let related_cpus = related.as_deref().and_then(cpus::parse);
+    let related_cpus = related.as_deref().and_then(cpus::parse_cpu_list);
     let listed = system.cpufreq_policies().into_iter();
     let own = listed.filter(|number| system.policy_cpus(*number).contains(&cpu));
     let mut numbers = related_cpus.into_iter().flatten().chain(own).chain([cpu]);
@@ -234,7 +234,7 @@ fn core_kind(
     };
     points.insert(policy.max);
     let siblings = root.optional(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
-    let list = siblings.as_deref().and_then(cpus::parse);
+    let list = siblings.as_deref().and_then(cpus::parse_cpu_list);
     let threads = list.map_or(1, |list| list.len());
     Some(CoreKind {
         cpus: alike.len(),

@@ -120,13 +120,13 @@ fn recorded_system(
 
 /// Sets the kernel's version: the nearest known one, if its policies are not known.
 fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
-    match KernelVersion::of_release(release) {
+    match KernelVersion::from_release_name(release) {
         Ok(kernel) => {
             machine.kernel = Some(kernel);
             machine.kernel_from = Some(format!("the running kernel, {release}"));
         }
         Err(error) => {
-            machine.kernel = KernelVersion::nearest(release);
+            machine.kernel = KernelVersion::nearest_supported(release);
             machine.kernel_from = machine.kernel.map(|kernel| {
                 format!("{kernel} is the nearest that is known to the running {release}")
             });
@@ -184,7 +184,7 @@ fn base_clock_note(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
 
 /// Text from firmware or hypervisor, with control characters escaped.
 fn shown(text: &str) -> String {
-    printable::one_line(text).into_owned()
+    printable::escape_for_one_line(text).into_owned()
 }
 
 /// Arm core names by online CPU, where known.
@@ -499,7 +499,10 @@ fn take_threads(system: &System, machine: &mut Machine) {
     };
     let list = format!("{CPUS}/cpu{first}/topology/thread_siblings_list");
     let told = system.root().optional(&list);
-    let threads = told.as_deref().and_then(cpus::parse).map_or(0, |l| l.len());
+    let threads = told
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .map_or(0, |l| l.len());
     if threads == 0 || !cluster.cpus.is_multiple_of(threads) {
         return;
     }

@@ -75,7 +75,7 @@ impl GivenStates {
             found.map_err(|e| DumpError::io(path, e))?;
             return Ok(declared(values, path)?);
         }
-        let text = pasted::without_hosts(pasted::decode(&bytes))
+        let text = pasted::without_hosts(pasted::decode_text(&bytes))
             .map_err(|several| DumpError::io(path, io::Error::other(several)))?;
         match read_states(text.as_bytes(), name) {
             Ok(states) => Ok(Self {

@@ -191,8 +191,8 @@ impl Values {
             if (&mut input).take(MAX_FILE).read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let text = pasted::line(&bytes);
-            let (quoted, line) = pasted::unquoted(&text);
+            let text = pasted::decode_line(&bytes);
+            let (quoted, line) = pasted::quote_depth_and_text(&text);
             if let Some((place, text)) = reader.line(line.trim()) {
                 place.check()?;
                 self.0.push(Value {

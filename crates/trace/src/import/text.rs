@@ -63,8 +63,8 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
         if bytes.len() > LONGEST_LINE {
             return Err(not_a_trace(number).into());
         }
-        let text = pasted::line(&bytes);
-        lines.line(pasted::unquoted(&text).1, number, builder)?;
+        let text = pasted::decode_line(&bytes);
+        lines.line(pasted::quote_depth_and_text(&text).1, number, builder)?;
         if lines.events == 0 && number > LINES_WITHOUT_EVENT {
             return Err(not_a_trace(number).into());
         }

@@ -99,7 +99,7 @@ enum FormName {
 struct Cpus(Vec<usize>);
 
 fn parse_cpus(text: &str) -> Result<Cpus, String> {
-    wakepath_units::cpus::parse(text)
+    wakepath_units::cpus::parse_cpu_list(text)
         .filter(|list| !list.is_empty())
         .map(Cpus)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())

@@ -110,7 +110,7 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
 
 /// A driver's name without terminal controls.
 fn without_controls(text: &str) -> String {
-    printable::one_line(text).into_owned()
+    printable::escape_for_one_line(text).into_owned()
 }
 
 /// A legend with the states' colours.

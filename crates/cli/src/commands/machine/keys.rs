@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{self, MachineKey};
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::output::{self, Screen};
 
@@ -140,7 +140,7 @@ fn find_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
         }
         bail!(
             "machine files have no table '{table}'{}",
-            suggestion(table, &tables)
+            suggestion_with_known_names(table, &tables)
         );
     }
     Ok(rows)

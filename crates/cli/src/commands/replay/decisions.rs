@@ -92,7 +92,7 @@ fn read_calls(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Resul
         !log.is_empty(),
         "CPU {cpu} has no idle period in {}; --cpu can be {}",
         args.trace.display(),
-        cpus::list(&replayed.report.cpus)
+        cpus::format_cpu_list(&replayed.report.cpus)
     );
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
     let (states, tick) = recording.states_of(cpu);

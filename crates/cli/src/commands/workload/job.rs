@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use wakepath_trace::task_io::{RequestSize, TaskIo, TaskIoProfile};
-use wakepath_units::printable::one_line;
+use wakepath_units::printable::escape_for_one_line;
 
 /// A task with fewer requests is no load.
 pub(super) const FEWEST_REQUESTS: u64 = 10;
@@ -79,7 +79,7 @@ pub(super) fn write_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'
     let mut text = format!(
         "; Made by wakepath workload extract of {}: each task is a closed loop.\n\
          [global]\ndirect=1\ntime_based=1\nruntime={seconds}s\n",
-        one_line(recording)
+        escape_for_one_line(recording)
     );
     for job in jobs {
         write_job(&mut text, job);

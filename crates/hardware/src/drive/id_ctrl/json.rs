@@ -17,7 +17,10 @@ pub(super) fn part(text: &str) -> Option<Cow<'_, str>> {
     if starts_json(text.trim_start()) {
         return Some(Cow::Borrowed(text));
     }
-    let lines: Vec<&str> = text.lines().map(|line| pasted::unquoted(line).1).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(|line| pasted::quote_depth_and_text(line).1)
+        .collect();
     let first = lines.iter().position(|line| starts_json(line.trim()))?;
     let last = lines
         .iter()

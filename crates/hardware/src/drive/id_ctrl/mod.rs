@@ -45,7 +45,7 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
         return binary::read(data).map_err(|problem| (None, problem));
     }
     // Text need not be UTF-8: a drive may hold anything in its serial number.
-    let text = pasted::without_hosts(pasted::decode(data))
+    let text = pasted::without_hosts(pasted::decode_text(data))
         .map_err(|several| (None, IdCtrlProblem::SeveralHosts(several)))?;
     let printed = match json::part(&text) {
         Some(json) => json::read(&json),
@@ -61,7 +61,7 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
 /// The bus of a drive that smartctl describes, where this is not NVMe.
 fn other_bus(text: &str) -> Option<&'static str> {
     text.lines().find_map(|line| {
-        let (key, value) = pasted::unquoted(line).1.split_once(':')?;
+        let (key, value) = pasted::quote_depth_and_text(line).1.split_once(':')?;
         let value = value.trim().trim_end_matches(',').trim_matches('"');
         match key.trim().trim_matches('"') {
             "SATA Version is" | "ATA Version is" => Some("SATA"),

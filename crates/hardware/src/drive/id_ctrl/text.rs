@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Result<Printed, Located> {
     let mut reader = TextReader::default();
     for (number, line) in (1..).zip(text.lines()) {
         reader
-            .line(pasted::unquoted(line).1.trim(), number)
+            .line(pasted::quote_depth_and_text(line).1.trim(), number)
             .map_err(|problem| (Some(number), problem))?;
     }
     let mut printed = reader.finish()?;

@@ -140,7 +140,7 @@ fn assemble(record: &Record<'_>, policy: &RecordedPolicy) -> Machine {
             system.cpu_model, system.kernel
         ),
         // `None` if the policies of this kernel are unknown.
-        kernel: KernelVersion::of_release(&system.kernel).ok(),
+        kernel: KernelVersion::from_release_name(&system.kernel).ok(),
         kernel_from: Some(format!("the record: Linux {}", system.kernel)),
         runs: None,
         no_power: None,
