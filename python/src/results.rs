@@ -43,7 +43,7 @@ impl Results {
     /// Opens a result directory, or results of fio, hyperfine and MMTests.
     #[staticmethod]
     fn open(path: PathBuf) -> PyResult<Self> {
-        let mut opened = import::open_all(&[path]).map_err(errors::python_error)?;
+        let mut opened = import::open_results(&[path]).map_err(errors::python_error)?;
         Ok(Self::new(opened.remove(0).results, Duration::ZERO))
     }
 
@@ -53,13 +53,13 @@ impl Results {
         let document: Document = serde_json::from_str(document).map_err(errors::python_error)?;
         let runs: Vec<RunRecord> = serde_json::from_str(runs).map_err(errors::python_error)?;
         let name = document.study.name.clone();
-        let reader = ResultReader::of_runs(name, document, runs);
+        let reader = ResultReader::for_imported_runs(name, document, runs);
         Ok(Self::new(reader, Duration::ZERO))
     }
 
     /// All runs.
     fn runs(&self) -> PyResult<String> {
-        let runs = self.reader.runs().map_err(errors::python_error)?;
+        let runs = self.reader.read_runs().map_err(errors::python_error)?;
         serde_json::to_string(&runs).map_err(errors::python_error)
     }
 
@@ -107,7 +107,7 @@ fn open_results(arguments: Vec<ResultsArgument<'_>>) -> PyResult<Vec<(String, Ar
             ResultsArgument::Open(_) => None,
         })
         .collect();
-    let mut imported = import::open_all(&paths)
+    let mut imported = import::open_results(&paths)
         .map_err(errors::python_error)?
         .into_iter();
     let mut named = Vec::new();

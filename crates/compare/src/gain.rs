@@ -134,7 +134,7 @@ pub fn estimate_gain(
     };
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
     let [change, low, high] = [log_ratio, from, to].map(percent);
-    let sign = metric.better.sign();
+    let sign = metric.better.gain_sign();
     Ok(Gain {
         means: [baseline, series].map(|values| metric.mean.average(values)),
         percent: sign * change,

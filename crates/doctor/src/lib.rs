@@ -1,6 +1,6 @@
 //! Findings about a machine's power settings: fault, evidence, cost, and the command for a fix.
 //!
-//! [`examine`] looks at a running or a captured machine. No cost is typed in. Each is the difference between two
+//! [`examine_machine`] looks at a running or a captured machine. No cost is typed in. Each is the difference between two
 //! simulations of this machine ([`model`]), with and without the fix. Or it is computed from the kernel's own
 //! counters and the machine's figures.
 
@@ -16,18 +16,18 @@ mod newer;
 mod path;
 
 use wakepath_system::System;
-use wakepath_system::capture::is_virtual;
+use wakepath_system::capture::runs_under_hypervisor;
 
 use case::Case;
 use model::Model;
 
 pub use finding::{DoctorReport, Finding};
 
-/// Looks at a machine. `option` is what commands need besides, such as ` --root DIR`.
+/// Examines a machine. `option` is what commands in messages need besides, such as ` --root DIR`.
 ///
 /// # Errors
 /// The machine's files give no valid machine to simulate.
-pub fn examine(
+pub fn examine_machine(
     system: &System,
     option: &str,
 ) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
@@ -38,32 +38,32 @@ pub fn examine(
         model,
         notes,
         option,
-        is_guest: is_virtual(system.root()),
+        is_guest: runs_under_hypervisor(system.root()),
     };
     let mut findings = Vec::new();
-    findings.extend(idle::limits(&mut case));
-    findings.extend(idle::refused(&case));
-    findings.extend(idle::depth(&mut case));
-    findings.extend(idle::mispredictions(&mut case));
-    findings.extend(idle::unreached(&case));
-    findings.extend(newer::c1_demotion(&case));
-    findings.extend(newer::declared_latency(&mut case));
-    findings.extend(newer::kept_free(&case));
-    findings.extend(path::polling(&mut case));
-    findings.extend(path::completions(&mut case));
-    findings.extend(frequency::boost(&mut case));
-    findings.extend(hybrid::all(&mut case));
-    findings.extend(drives::all(&mut case));
+    findings.extend(idle::find_idle_limits(&mut case));
+    findings.extend(idle::find_refused_states(&case));
+    findings.extend(idle::find_cost_of_deep_states(&mut case));
+    findings.extend(idle::find_mispredictions(&mut case));
+    findings.extend(idle::find_unreached_states(&case));
+    findings.extend(newer::find_c1_demotion(&case));
+    findings.extend(newer::find_wrong_declared_latency(&mut case));
+    findings.extend(newer::find_interrupts_of_kept_cpus(&case));
+    findings.extend(path::find_wrong_polling_limit(&mut case));
+    findings.extend(path::find_remote_completions(&mut case));
+    findings.extend(frequency::find_missing_boost(&mut case));
+    findings.extend(hybrid::find_in_hybrid(&mut case));
+    findings.extend(drives::find_in_all_drives(&mut case));
     for finding in &mut findings {
         if case.model.of_host {
-            finding.without_costs();
+            finding.remove_costs();
         }
         if case.is_guest {
             finding.costs_mw = None;
         }
         finding.note = finding.is_note();
     }
-    // Stable: of equal weight, the order above.
+    // The sort is stable: findings of equal weight stay in the order above.
     findings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     Ok(DoctorReport {
         machine: case.model.machine.title.clone(),

@@ -235,7 +235,7 @@ fn summarise_over_workloads(metrics: &[Metric], policies: &[String], rows: &[Row
                 metric: metric.name.to_string(),
                 policy: policy.clone(),
                 workloads: ratios.len(),
-                percent: metric.better.sign() * change,
+                percent: metric.better.gain_sign() * change,
             });
         }
     }

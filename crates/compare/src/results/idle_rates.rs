@@ -24,7 +24,7 @@ pub fn add_idle_rates(
     for (source, results) in sources.iter_mut().zip(results) {
         if matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Lab) {
             let cpus = count_cpus(source);
-            for run in results.runs()? {
+            for run in results.read_runs()? {
                 source.rows.extend(idle_rates_of_run(&run, &cpus));
             }
         }
@@ -147,7 +147,7 @@ mod tests {
             idle("C6", 600_000_000, 10, 0),
             idle("(busy)", 100_000_000, 0, 0),
         ];
-        ResultReader::of_runs("r", document, vec![run])
+        ResultReader::for_imported_runs("r", document, vec![run])
     }
 
     fn values(origins: &[RunOrigin]) -> Vec<Vec<f64>> {

@@ -1,7 +1,7 @@
 //! Selection of the machines, workloads and metrics to compare.
 
 use wakepath_results::Metric;
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 
 use super::error::CompareError;
 use super::source::Source;
@@ -24,7 +24,8 @@ pub struct CompareOptions {
 impl CompareOptions {
     /// Whether a workload on a machine is selected.
     pub(super) fn is_selected(&self, machine: &str, workload: &str) -> bool {
-        is_among(&self.machines, machine) && is_among(&self.workloads, workload)
+        is_empty_or_contains(&self.machines, machine)
+            && is_empty_or_contains(&self.workloads, workload)
     }
 
     /// Checks that the selected workloads and machines exist in the results.
@@ -44,7 +45,7 @@ impl CompareOptions {
         if self.metrics.is_empty() {
             let asked = |name: &str| {
                 let mut questions = sources.iter().flat_map(|s| &s.document.questions);
-                questions.any(|q| q.metrics().any(|m| m == name))
+                questions.any(|q| q.metric_names().any(|m| m == name))
             };
             let interesting = known.into_iter().filter(|m| m.headline || asked(&m.name));
             return Ok(interesting.cloned().collect());

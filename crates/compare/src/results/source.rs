@@ -26,7 +26,7 @@ impl Source {
     ///
     /// The result cannot be read.
     pub fn read_result(name: &str, results: &ResultReader) -> Result<Self, ResultsError> {
-        Self::new(name, results, results.metrics()?)
+        Self::new(name, results, results.read_metric_rows()?)
     }
 
     /// Makes a source from a result and given values.
@@ -40,13 +40,13 @@ impl Source {
         rows: Vec<MetricRow>,
     ) -> Result<Self, ResultsError> {
         let document = results.document().clone();
-        let workloads = document.workloads.iter().filter(|w| w.has_copy());
+        let workloads = document.workloads.iter().filter(|w| w.has_copied_source());
         let workload_files = workloads.map(|w| w.source.clone());
         let machine_files = document.machines.iter().map(|m| m.source.clone());
         let mut files = BTreeMap::new();
         for file in workload_files.chain(machine_files) {
             // Results imported from other tools have no copies of machines.
-            if let Some(text) = results.file(&file)? {
+            if let Some(text) = results.read_file_if_present(&file)? {
                 files.insert(file, text);
             }
         }

@@ -56,7 +56,7 @@ fn machine() -> Result<Machine> {
         cpus: vec![cpu],
     };
     machine.latency_requests = vec![
-        LatencyRequest::system(20),
+        LatencyRequest::system_wide(20),
         of_one(1, 0),
         of_one(2, 2),
         of_one(3, 500),

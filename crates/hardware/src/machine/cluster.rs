@@ -17,7 +17,7 @@ pub struct Cluster {
     /// Number of CPUs (hardware threads), 1 to 4096.
     pub cpus: usize,
     /// Hardware threads per core. Absent: 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_of_one")]
     pub threads_per_core: usize,
     /// Throughput of a core with all threads busy, relative to one busy thread. Absent: threads do not slow each other
     /// down.
@@ -37,7 +37,7 @@ pub struct Cluster {
     /// The CPUs of a virtual machine: they take requests for frequencies and always run at the speed of the fastest
     /// operating point. Without APERF and MPERF the kernel's utilisation is not frequency-invariant there
     /// (`arch_scale_freq_invariant()`). Absent: `false`.
-    #[schemars(extend("see" = "frequency.md#policies"))]
+    #[schemars(extend("see" = "background/frequency.md#policies"))]
     #[serde(default)]
     pub fixed_speed: bool,
     /// Time from when the hardware takes up a frequency request until the CPUs run at it.
@@ -65,7 +65,7 @@ pub struct Cluster {
     pub turbo_assumed: Option<String>,
     /// HWP controller with EPP 128: time from the lowest to the highest frequency after a long idle time, under full
     /// load. Needs `hwp_full_at_percent`, `base_mhz` and `clock_slot_us`. Absent: no HWP.
-    #[schemars(extend("unit" = "ms", "minimum" = 0.01, "maximum" = 1e4, "see" = "frequency.md"))]
+    #[schemars(extend("unit" = "ms", "minimum" = 0.01, "maximum" = 1e4, "see" = "background/frequency.md"))]
     #[serde(default)]
     pub hwp_ramp_ms: Figure,
     /// HWP controller with EPP 128: share of its highest performance from which on a CPU gets the highest frequency.
@@ -74,7 +74,7 @@ pub struct Cluster {
     #[serde(default)]
     pub hwp_full_at_percent: Figure,
     /// Performance scale that amd-pstate needs, with `clock_slot_us`. Absent: the driver is not for this machine.
-    #[schemars(extend("see" = "frequency.md#amd-pstate"))]
+    #[schemars(extend("see" = "background/frequency.md#amd-pstate"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cppc: Option<Cppc>,
     /// Operating points, slowest first: `{ khz = 600000, uv = 825000 }`; `uv` may be left out.
@@ -135,22 +135,22 @@ pub struct TurboLimit {
 }
 
 impl Cluster {
-    /// Operating points in kHz, slowest first.
+    /// Frequencies of the operating points, slowest first.
     pub fn frequencies(&self) -> Vec<Kilohertz> {
         self.opps.iter().map(|o| Kilohertz(o.khz)).collect()
     }
 
-    /// The highest operating point.
+    /// Frequency of the highest operating point.
     pub fn max_frequency(&self) -> Kilohertz {
         Kilohertz(self.opps.last().map_or(1, |o| o.khz))
     }
 
-    /// How many CPUs, in order, share a clock.
+    /// Number of consecutive CPUs that share a clock.
     pub fn cpus_per_clock(&self) -> usize {
         self.clock_cpus.unwrap_or(self.cpus)
     }
 }
 
-const fn one() -> usize {
+const fn default_of_one() -> usize {
     1
 }

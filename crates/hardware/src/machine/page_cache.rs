@@ -17,7 +17,7 @@ const PAGE_WHY: &str = "measured on another machine: the same, 1.3 for a page th
 
 const WRITE_BACK_KCYCLES: f64 = 1.0;
 const WRITE_BACK_WHY: &str =
-    "1.9 thousand instructions in the laboratory (docs/laboratory.md), two in a cycle";
+    "1.9 thousand instructions in the laboratory (docs/background/laboratory.md), two in a cycle";
 
 /// Size of the page cache, and the cost of writing into the cache.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -54,13 +54,13 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// Whether the machine says nothing about it.
-    pub fn is_assumed(&self) -> bool {
+    /// Whether the machine file says nothing about the page cache.
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The first fault: key and explanation.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+    /// The first fault of the page cache's figures: key and explanation.
+    pub(super) fn first_fault(&self) -> Option<(&'static str, &'static str)> {
         if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
             return Some(("write_kcycles", "a write takes time"));
         }

@@ -96,7 +96,7 @@ impl DriveMeasurement {
             kernel: self.conditions.kernel.clone(),
             what: what.to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 
     /// Median time of a flush.
@@ -151,7 +151,7 @@ impl DriveMeasurement {
             kernel: self.conditions.kernel.clone(),
             what: what.to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 
     /// The figures of a machine file's drive, by key. A direction that was not measured is left out.
@@ -197,7 +197,7 @@ impl DriveMeasurement {
     pub fn to_toml(&self) -> String {
         let mut text = String::from("[drive]\n");
         for (key, figure) in self.figures() {
-            if let Some(value) = figure.to_toml() {
+            if let Some(value) = figure.to_toml_text() {
                 let _ = writeln!(text, "{key} = {value}");
             }
         }

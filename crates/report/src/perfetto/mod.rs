@@ -1,6 +1,6 @@
 //! A run's timeline as a trace for [Perfetto](https://ui.perfetto.dev).
 //!
-//! What the tracks mean is in `docs/timelines.md`.
+//! What the tracks mean is in `docs/guides/timelines.md`.
 
 mod proto;
 #[cfg(test)]

@@ -56,7 +56,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
         ResultWriter::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
     for repeat in 0..document.repeats {
-        for (machine, workload) in document.loads() {
+        for (machine, workload) in document.machine_workload_pairs() {
             for policy in &document.policies {
                 let factor = match policy.name.as_str() {
                     "menu" => 1.0,
@@ -71,7 +71,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
             }
         }
     }
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
     folder
 }
 

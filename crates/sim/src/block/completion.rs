@@ -44,7 +44,7 @@ impl CompletionSetup {
             same_cpu_share: (share.is_given() && share.value < 1.0).then_some(share.value),
             coalescing: (figures.coalesce.value > 1.0).then(|| Coalescing {
                 threshold: figures.coalesce.value as usize,
-                time: figures.coalesce_us.micros().0,
+                time: figures.coalesce_us.micros_to_time().0,
             }),
         }
     }

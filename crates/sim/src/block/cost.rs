@@ -41,17 +41,17 @@ impl IoCost {
         let deactivation = part(&path.deactivation_share).min(submission);
         Self {
             submission: submission - deactivation,
-            per_kib: path.kcycles_per_kib.kilocycles(),
+            per_kib: path.kcycles_per_kib.kilocycles_to_cycles(),
             interrupt,
             resume,
             deactivation,
             reactivation: part(&path.reactivation_share).min(interrupt),
             switch: part(&path.switch_share).min(resume),
-            page_cache: path.page_cache_kcycles.kilocycles(),
-            program: path.program_kcycles.kilocycles(),
-            flush: path.flush_kcycles.kilocycles(),
+            page_cache: path.page_cache_kcycles.kilocycles_to_cycles(),
+            program: path.program_kcycles.kilocycles_to_cycles(),
+            flush: path.flush_kcycles.kilocycles_to_cycles(),
             asynchronous: {
-                let both = path.asynchronous_kcycles.kilocycles();
+                let both = path.asynchronous_kcycles.kilocycles_to_cycles();
                 [both / 2, both - both / 2]
             },
         }

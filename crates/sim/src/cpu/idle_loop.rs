@@ -113,7 +113,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut chosen = &table.states[c.idle.state];
         let (mut joined, mut whole) = (c.idle.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.cpu.demotion {
-            c.idle.demotion.wake_up(demotion, self.context.now());
+            c.idle.demotion.note_wake_up(demotion, self.context.now());
             if std::mem::take(&mut c.idle.demoted) {
                 // Cluster and package know only the state that the hardware demoted to.
                 joined = demotion.to;
@@ -266,7 +266,10 @@ impl Cpu<'_> {
     ) {
         let (mut really, mut whole) = (self.idle.state, entered.whole_cluster);
         if let Some(demotion) = demotion
-            && let Some(undemoted_at) = self.idle.demotion.demote(demotion, now, self.idle.state)
+            && let Some(undemoted_at) =
+                self.idle
+                    .demotion
+                    .demoted_until(demotion, now, self.idle.state)
         {
             (self.idle.demoted, self.idle.undemoted_at) = (true, undemoted_at);
             really = demotion.to;

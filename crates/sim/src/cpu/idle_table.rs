@@ -39,16 +39,16 @@ impl TrueState {
     fn new(index: usize, s: &MachineIdleState, declared: &IdleStates) -> Self {
         Self {
             index,
-            entry: s.true_entry_us.micros().0,
-            exit: s.true_exit_us.micros().0,
+            entry: s.true_entry_us.micros_to_time().0,
+            exit: s.true_exit_us.micros_to_time().0,
             exit_spread: (s.exit_spread.value > 0.0)
                 .then(|| ServiceTime::new(s.true_exit_us.value * 1e3, s.exit_spread.value)),
-            cold_start: s.cold_start_kcycles.kilocycles(),
+            cold_start: s.cold_start_kcycles.kilocycles_to_cycles(),
             whole_cluster: s.scope == Scope::Cluster,
             polling: s.polling,
             mwait: s.mwait,
             disabled: s.disabled,
-            target_residency: s.target_residency_us.micros().0,
+            target_residency: s.target_residency_us.micros_to_time().0,
             fit: FitBounds::for_state(declared, index),
         }
     }

@@ -84,7 +84,7 @@ fn core_shares_by_cluster(machine: &Machine) -> Option<Vec<CoreShares>> {
 
 /// By CPU, the longest exit latency in ns that latency requests allow.
 fn exit_latency_requests_by_cpu(machine: &Machine) -> Vec<i64> {
-    let requests = (0..machine.cpus()).map(|cpu| machine.latency_request(cpu));
+    let requests = (0..machine.cpus()).map(|cpu| machine.smallest_latency_request(cpu));
     let limits = requests.map(|request| request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64));
     limits.collect()
 }
@@ -115,7 +115,7 @@ impl CpuSetup {
             .map(|cluster| IdleTable::new(machine, cluster, poll))
             .collect::<Result<_, _>>()?;
         let latency_requests = exit_latency_requests_by_cpu(machine);
-        let timer_slack = machine.scheduler.timer_slack_us.micros().0;
+        let timer_slack = machine.scheduler.timer_slack_us.micros_to_time().0;
         let shortest_sleep = if timer_slack > 0 {
             let table = &tables[home];
             longest_trial_sleep(
@@ -130,20 +130,20 @@ impl CpuSetup {
         };
         let mut keeps_house_for = vec![0; machine.cpus()];
         for cpu in 0..machine.cpus() {
-            keeps_house_for[machine.housekeeper_of(cpu)] += 1;
+            keeps_house_for[machine.housekeeping_cpu_for(cpu)] += 1;
         }
         Ok(Self {
             tick,
             tick_period: tick.period().0,
-            tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
+            tick_cycles: machine.scheduler.tick_kcycles.kilocycles_to_cycles(),
             tables,
             governor,
             leases,
             latency_requests,
-            demotion: DemotionRule::new(machine),
-            menu_round: machine.scheduler.menu_round_kcycles.kilocycles(),
+            demotion: DemotionRule::for_machine(machine),
+            menu_round: machine.scheduler.menu_round_kcycles.kilocycles_to_cycles(),
             nohz_full: membership_by_cpu(&machine.isolation.nohz_full, machine),
-            syscall_cycles: machine.isolation.syscall_kcycles.kilocycles(),
+            syscall_cycles: machine.isolation.syscall_kcycles.kilocycles_to_cycles(),
             keeps_house_for,
             timer_slack,
             shortest_sleep,

@@ -28,11 +28,11 @@ fn library(name: &str, rule: ApstRule) -> Drive {
 }
 
 fn library_with(name: &str, settings: &ApstSettings) -> Drive {
-    let mut model = DriveModel::declared(
+    let mut model = DriveModel::from_declared_drive(
         &DriveLibrary::builtin()
-            .find(name)
+            .find_one_model(name)
             .unwrap()
-            .usual_table()
+            .most_frequent_table()
             .drive,
     );
     model.buffer = None;
@@ -217,7 +217,7 @@ fn every_drive_of_the_library_adds_up_under_both_rules() {
                 rule,
                 ..ApstSettings::default()
             };
-            let model = DriveModel::declared(&table.drive);
+            let model = DriveModel::from_declared_drive(&table.drive);
             let mut drive = Drive::new(&DriveSetup::new(&model, Some(&settings)));
             let mut now = 0;
             for gap in [1, 30, 120, 900, 4000, 30_000] {

@@ -34,7 +34,7 @@ impl VolumeSetup {
             },
             access: [&drive.read_service_us, &drive.write_service_us]
                 .map(|mean| ServiceTime::new(mean.value * 1e3, spread)),
-            flush: drive.flush_us.micros().0,
+            flush: drive.flush_us.micros_to_time().0,
             link: [
                 kilobytes_per_second(&drive.read_mb_per_s),
                 kilobytes_per_second(&drive.write_mb_per_s),
@@ -43,7 +43,7 @@ impl VolumeSetup {
                 kilobytes_per_second(&drive.read_stream_mb_per_s),
                 kilobytes_per_second(&drive.write_stream_mb_per_s),
             ],
-            units: drive.addressed_units(),
+            units: drive.units_by_address(),
         }
     }
 

@@ -25,14 +25,15 @@ pub(crate) struct EmulatorSetup {
 impl EmulatorSetup {
     pub(crate) fn new(figures: &Emulator, khz: u64) -> Self {
         let works = [&figures.drive_wake_kcycles, &figures.drive_request_kcycles];
-        let [wake, request] = works.map(|work| work.kilocycles() * 1_000_000 / khz.max(1));
+        let [wake, request] =
+            works.map(|work| work.kilocycles_to_cycles() * 1_000_000 / khz.max(1));
         Self {
             wake,
             take: request / 2,
             complete: request - request / 2,
-            lead: figures.drive_lead_us.micros().0,
-            look: figures.drive_look_us.micros().0,
-            exit_hold: figures.exit_hold_us.micros().0,
+            lead: figures.drive_lead_us.micros_to_time().0,
+            look: figures.drive_look_us.micros_to_time().0,
+            exit_hold: figures.exit_hold_us.micros_to_time().0,
         }
     }
 }

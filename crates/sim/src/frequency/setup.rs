@@ -50,8 +50,8 @@ impl FrequencySetup {
             irq_time_accounting: machine.irq_time_accounting.value > 0.0,
             counts_runnable: runnable_tasks_raise_frequency(machine, &policy),
             sugov: (has_thread && matches!(policy, FreqPolicy::Schedutil(_)))
-                .then(|| scheduler.sugov_kcycles.kilocycles()),
-            sugov_interrupt: scheduler.sugov_interrupt_kcycles.kilocycles(),
+                .then(|| scheduler.sugov_kcycles.kilocycles_to_cycles()),
+            sugov_interrupt: scheduler.sugov_interrupt_kcycles.kilocycles_to_cycles(),
         })
     }
 
@@ -163,7 +163,7 @@ fn compile_clusters(
             let table = FrequencyTable::new(c.frequencies())
                 .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
             let hwp = c.hwp_ramp_ms.is_given().then(|| HwpSetup {
-                ramp: c.hwp_ramp_ms.millis(),
+                ramp: c.hwp_ramp_ms.millis_to_time(),
                 full_at: c.hwp_full_at_percent.value / 100.0,
             });
             let base = Kilohertz((c.base_mhz.value * 1e3).round() as u32);
@@ -184,9 +184,9 @@ fn compile_clusters(
                     })
                     .collect(),
                 fixed_speed: c.fixed_speed,
-                transition_latency: c.transition_latency_us.micros().0,
-                stall: c.clock_stall_us.micros().0,
-                slot: c.clock_slot_us.micros().0,
+                transition_latency: c.transition_latency_us.micros_to_time().0,
+                stall: c.clock_stall_us.micros_to_time().0,
+                slot: c.clock_slot_us.micros_to_time().0,
                 turbo: c
                     .turbo
                     .iter()
@@ -196,7 +196,11 @@ fn compile_clusters(
                 hwp,
                 cppc: c.cppc.as_ref().map(compile_cppc),
                 ranking: (c.cppc.iter())
-                    .flat_map(|cppc| cppc.ranking.iter().map(|rank| cppc.frequency(*rank)))
+                    .flat_map(|cppc| {
+                        cppc.ranking
+                            .iter()
+                            .map(|rank| cppc.frequency_at_performance(*rank))
+                    })
                     .collect(),
                 prefers_cores: ranks
                     && (c.cppc.as_ref())
@@ -223,7 +227,7 @@ fn compile_cppc(figures: &Cppc) -> CppcSetup {
         },
         registers: figures.registers,
         hardware: HwpSetup {
-            ramp: figures.ramp_ms.millis(),
+            ramp: figures.ramp_ms.millis_to_time(),
             full_at: figures.full_at_percent.value / 100.0,
         },
     }

@@ -72,14 +72,14 @@ impl PageCacheSetup {
         let figures = &machine.page_cache;
         // The machine's figures for reads hold for writes too, unless writes have figures.
         let page = match &machine.io_path.page_cache_kcycles {
-            reading if reading.is_given() && figures.is_assumed() => reading,
+            reading if reading.is_given() && figures.is_default() => reading,
             _ => &figures.page_kcycles,
         };
         Self {
             pages: machine.page_cache_pages(),
-            call: figures.write_kcycles.kilocycles(),
-            page: page.kilocycles(),
-            write_back: figures.write_back_kcycles.kilocycles(),
+            call: figures.write_kcycles.kilocycles_to_cycles(),
+            page: page.kilocycles_to_cycles(),
+            write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
             files,
             reads,
             remembers,

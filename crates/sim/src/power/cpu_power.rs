@@ -56,12 +56,12 @@ impl CpuPower {
     pub(crate) fn new(machine: &Machine, cluster: &Cluster) -> Self {
         let idle_states = machine.idle_states_of(cluster);
         let alone =
-            deepest_state_without_cluster(&idle_states).map(|index| idle_states[index].power());
+            deepest_state_without_cluster(&idle_states).map(|index| idle_states[index].own_power());
         let states = idle_states.iter().map(|state| StatePower {
-            asleep: state.power(),
-            waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.power())),
+            asleep: state.own_power(),
+            waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.own_power())),
             transition: cluster.transition_power(state),
-            polling: (!state.polling || state.power_mw.is_given()).then(|| state.power()),
+            polling: (!state.polling || state.power_mw.is_given()).then(|| state.own_power()),
         });
         Self {
             running: cluster

@@ -54,7 +54,7 @@ fn millijoules(femtojoules: u128) -> f64 {
 impl Energy {
     /// `None` if the machine's description gives no power except the drives': drives alone are not the machine.
     pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
-        if !machine.has_power() {
+        if !machine.has_cpu_or_package_power() {
             return None;
         }
         let powers: Vec<CpuPower> = (machine.cluster.iter())
@@ -74,7 +74,8 @@ impl Energy {
             .zip(&machine.cluster)
             .map(|(down, cluster)| {
                 let (down, up) = down.time_down_and_up(time);
-                cluster.off_power().femtojoules_over(down) + cluster.on_power().femtojoules_over(up)
+                cluster.power_when_down().femtojoules_over(down)
+                    + cluster.power_when_up().femtojoules_over(up)
             })
             .collect();
         let package = machine.package.as_ref().map_or(0, |package| {
@@ -116,18 +117,18 @@ impl Energy {
 fn machine_power_at_rest(machine: &Machine, finished: &Finished) -> Microwatts {
     // The package is down only while all CPUs are in the machine's deepest idle state.
     let last = machine.idle_state.len().checked_sub(1);
-    let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed(cpu) != last);
+    let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed_idle_state(cpu) != last);
     let mut first_cpu = 0;
     let clusters = machine.cluster.iter().map(|c| {
         let cpus = first_cpu..first_cpu + c.cpus;
         first_cpu = cpus.end;
         let table = machine.idle_states_of(c);
-        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed(cpu)?]));
+        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed_idle_state(cpu)?]));
         let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
         let besides = if cluster_down {
-            c.off_power()
+            c.power_when_down()
         } else {
-            c.on_power()
+            c.power_when_up()
         };
         // A CPU without a sleep state polls at the lowest clock.
         let lowest = c.opps.first();
@@ -142,7 +143,7 @@ fn machine_power_at_rest(machine: &Machine, finished: &Finished) -> Microwatts {
         .as_ref()
         .filter(|_| package_up)
         .map_or(0, |u| {
-            u.power(u.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
+            u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0 * machine.cluster.len() as u64
         });
     let drives = finished
         .drives

@@ -37,7 +37,9 @@ impl PowerLimitSetup {
         let active = machine.package.as_ref().map_or(0, |p| p.active_power().0);
         let package_share = active / clusters.len().max(1) as u64;
         let uncore = (machine.uncore.as_ref()).map_or(0, |uncore| {
-            uncore.power(uncore.clock(Kilohertz(u32::MAX))).0
+            uncore
+                .power_at_clock(uncore.clock_within_limits(Kilohertz(u32::MAX)))
+                .0
         });
         let cpus: Vec<CpuPower> = (clusters.iter())
             .map(|c| CpuPower::new(machine, c))
@@ -49,14 +51,15 @@ impl PowerLimitSetup {
             longest: window.0 / TIMES_PER_WINDOW,
             most_when_idle: (clusters.iter().zip(&cpus))
                 .map(|(c, cpu)| {
-                    let besides = c.on_power().max(c.off_power()).0 + uncore + package_share;
+                    let besides =
+                        c.power_when_up().max(c.power_when_down()).0 + uncore + package_share;
                     c.cpus as u64 * cpu.highest_power_while_not_running().0 + besides
                 })
                 .collect(),
             cpus,
             besides_cpus: clusters
                 .iter()
-                .map(|c| [c.on_power(), c.off_power()])
+                .map(|c| [c.power_when_up(), c.power_when_down()])
                 .collect(),
             package_share: Microwatts(package_share),
         })

@@ -22,7 +22,7 @@ impl PowerSetup {
         Self {
             uncore: machine.uncore.clone(),
             limit: PowerLimitSetup::new(machine),
-            package_sleep: package.map_or_else(PackageSleep::default, Package::sleep),
+            package_sleep: package.map_or_else(PackageSleep::default, Package::sleep_times),
             deepest: idle_states - 1,
         }
     }

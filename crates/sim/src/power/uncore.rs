@@ -40,14 +40,16 @@ impl UncoreClock {
     /// The uncore clock of a machine; `None` if the machine's description has no uncore.
     pub(crate) fn new(uncore: Option<&Uncore>) -> Self {
         let uncore = uncore.cloned();
-        let slot = uncore.as_ref().map_or(NEVER, |u| u.slot_us.micros().0);
+        let slot = uncore
+            .as_ref()
+            .map_or(NEVER, |u| u.slot_us.micros_to_time().0);
         Self {
             slot,
             slot_end: slot,
             fastest: 0,
             clock: uncore
                 .as_ref()
-                .map_or(Kilohertz(0), |u| u.clock(Kilohertz(0))),
+                .map_or(Kilohertz(0), |u| u.clock_within_limits(Kilohertz(0))),
             uncore,
             off_at: NEVER,
             since: 0,
@@ -79,7 +81,10 @@ impl UncoreClock {
     }
 
     fn clock_for_fastest_cpu(&self, khz: u32) -> Kilohertz {
-        let clock = self.uncore.as_ref().map(|u| u.clock(Kilohertz(khz)));
+        let clock = self
+            .uncore
+            .as_ref()
+            .map(|u| u.clock_within_limits(Kilohertz(khz)));
         clock.unwrap_or(Kilohertz(0))
     }
 
@@ -110,7 +115,9 @@ impl UncoreClock {
         if let Some(uncore) = &self.uncore {
             self.totals.time_on += time;
             self.totals.khz_time += u128::from(self.clock.0) * u128::from(time);
-            self.totals.energy += uncore.power(self.clock).femtojoules_over(Nanoseconds(time));
+            self.totals.energy += uncore
+                .power_at_clock(self.clock)
+                .femtojoules_over(Nanoseconds(time));
         }
     }
 

@@ -16,7 +16,7 @@ impl RcuSetup {
     pub(crate) fn new(machine: &Machine, thread: Option<TaskId>) -> Option<Self> {
         let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
         Some(Self {
-            soft_interrupt: rcu.softirq_kcycles.kilocycles(),
+            soft_interrupt: rcu.softirq_kcycles.kilocycles_to_cycles(),
             thread,
         })
     }

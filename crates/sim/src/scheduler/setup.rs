@@ -29,9 +29,9 @@ impl SchedulerSetup {
         Self {
             home: (clusters.position(|c| c.name == scheduler.home.cluster)).unwrap_or(0),
             isolated,
-            ipi: scheduler.ipi_us.micros().0,
-            migration_cycles: scheduler.migration_kcycles.kilocycles(),
-            switch_cycles: scheduler.switch_kcycles.kilocycles(),
+            ipi: scheduler.ipi_us.micros_to_time().0,
+            migration_cycles: scheduler.migration_kcycles.kilocycles_to_cycles(),
+            switch_cycles: scheduler.switch_kcycles.kilocycles_to_cycles(),
             tunables: Tunables::new(machine.cpus()),
         }
     }

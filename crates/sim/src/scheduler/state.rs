@@ -194,7 +194,8 @@ impl Entity {
         was_runnable: bool,
         capacity: u32,
     ) -> Runnable {
-        self.runnable.account_until(now, was_runnable.into(), capacity);
+        self.runnable
+            .account_until(now, was_runnable.into(), capacity);
         self.runnable
     }
 

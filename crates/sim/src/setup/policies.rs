@@ -93,7 +93,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 
 /// The policies that the machine's kernel has by itself.
 fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
-    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
         (Some(runs), _) => runs
             .parse::<PolicySet>()?
@@ -216,7 +216,7 @@ fn note_assumed_epp_effect(in_force: &PolicySet) -> Option<String> {
     };
     Some(format!(
         "EPP {epp} moves {end} of the processor's own range of clocks along a straight line. This is assumed; only the \
-         direction is published (docs/frequency.md, \"What EPP does\")"
+         direction is published (docs/background/frequency.md, \"What EPP does\")"
     ))
 }
 
@@ -259,7 +259,7 @@ pub fn machine_under_policies<'a>(
     if let Some(FreqPolicy::AmdPstate(_)) = frequency {
         machine
             .to_mut()
-            .use_performance_scale()
+            .use_scale_as_operating_points()
             .map_err(missing_performance_scale_error)?;
     }
     if let Some(limit) = set.idle_states() {
@@ -340,8 +340,8 @@ fn disable_idle_states_beyond(
         let (everywhere, here): (Vec<&str>, Vec<&str>) =
             names.partition(|name| off.iter().all(|(_, own)| own.iter().any(|n| n == name)));
         machine
-            .disable_idle_states(&everywhere)
-            .and_then(|()| machine.disable_idle_states_on(cluster, &here))
+            .disable_idle_states_everywhere(&everywhere)
+            .and_then(|()| machine.disable_idle_states_on_cluster(cluster, &here))
             .map_err(|e: MachineError| e.to_string())?;
     }
     Ok(())
@@ -366,7 +366,7 @@ fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(
         // A system-wide limit is one more request; requests made before stay in force.
         LatencyScope::System => {
             let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
-            let request = latency_limit_in_us(latency, &states)?.map(LatencyRequest::system);
+            let request = latency_limit_in_us(latency, &states)?.map(LatencyRequest::system_wide);
             machine.latency_requests.extend(request);
             return Ok(());
         }

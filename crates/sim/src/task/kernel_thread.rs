@@ -32,7 +32,7 @@ impl BackgroundSetup {
     fn for_grace_period_thread(machine: &Machine) -> Option<Self> {
         machine.rcu.as_ref().map(|rcu| Self {
             timer: BackgroundTimer::for_rcu_scan(machine),
-            cycles: rcu.thread_kcycles.kilocycles(),
+            cycles: rcu.thread_kcycles.kilocycles_to_cycles(),
             callbacks: false,
             as_task: true,
         })
@@ -70,7 +70,7 @@ pub(crate) fn compile_background_sources(
         .filter(|source| source.workload.is_none_or(|workload| workload == kind))
         .map(|source| BackgroundSetup {
             timer: BackgroundTimer::new(machine, source),
-            cycles: source.kcycles.kilocycles(),
+            cycles: source.kcycles.kilocycles_to_cycles(),
             callbacks: source.callbacks,
             as_task: source.runs == Runs::Task,
         })

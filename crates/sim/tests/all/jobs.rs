@@ -466,7 +466,7 @@ fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
     }
     // Four jobs on two cores.
     for cluster in &mut laptop.cluster {
-        cluster.smt_speedup = Figure::plain(1.25);
+        cluster.smt_speedup = Figure::covered_by_table_source(1.25);
     }
     let (ms, _) = period_ms(&laptop, "performance", 4, "thinktime_spin=250ms");
     assert!((ms - 500.0).abs() < 0.5, "{ms}");

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_names};
+use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_machine_names};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_sim::{
@@ -130,7 +130,7 @@ fn latency_requests(policies: &str) -> Vec<LatencyRequest> {
 fn a_latency_request_is_for_all_cpus_or_those_that_it_names() {
     assert_eq!(
         latency_requests("cpu-latency[limit=20us]"),
-        [LatencyRequest::system(20)]
+        [LatencyRequest::system_wide(20)]
     );
     assert_eq!(
         latency_requests("cpu-latency[limit=5us,cpus=1-2]"),
@@ -151,8 +151,11 @@ fn a_latency_request_of_none_lifts_what_the_machine_has() {
     let mut server = Machine::find(SERVER).unwrap();
     server.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
     let lifted = machine_under_policies(&server, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
-    assert_eq!(lifted.latency_request(0), None);
-    assert_eq!(lifted.latency_request(1).map(|limit| limit.0), Some(7_000));
+    assert_eq!(lifted.smallest_latency_request(0), None);
+    assert_eq!(
+        lifted.smallest_latency_request(1).map(|limit| limit.0),
+        Some(7_000)
+    );
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn a_latency_request_may_name_a_state_or_its_number() {
     for (text, state) in [("state=C1E", 2), ("state=1", 1), ("state=1,limit=3us", 1)] {
         let us = states[state].exit_latency.as_micros();
         let requested = latency_requests(&format!("cpu-latency[{text}]"));
-        assert_eq!(requested, [LatencyRequest::system(us)], "{text}");
+        assert_eq!(requested, [LatencyRequest::system_wide(us)], "{text}");
     }
 }
 
@@ -235,7 +238,7 @@ fn settings_of_their_own_are_keys_of_the_policy() {
 
 #[test]
 fn the_kernel_of_every_machine_is_simulated() {
-    for name in builtin_names() {
+    for name in builtin_machine_names() {
         let machine = Machine::find(name).unwrap();
         let ran = policies_in_force(&machine, &PolicySet::default());
         assert!(ran.is_ok(), "{name}: {:?}", ran.err());

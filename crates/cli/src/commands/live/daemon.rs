@@ -37,21 +37,21 @@ pub(crate) struct Args {
 /// Exit code that keeps the unit from restarting the daemon: `EX_CONFIG` in `sysexits.h`.
 const NOT_AGAIN: u8 = 78;
 
-/// Exit code for the daemon's own errors.
-pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
+/// Exit code for the daemon's own errors; `None` for all others.
+pub(crate) fn exit_code_for_daemon_error(error: &anyhow::Error) -> Option<u8> {
     let error = error.downcast_ref::<DaemonError>()?;
-    error.lasts().then_some(NOT_AGAIN)
+    error.is_permanent().then_some(NOT_AGAIN)
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.print_config {
-        out.text(daemon_config::EXAMPLE);
+        out.write_own_lines(daemon_config::EXAMPLE);
         return Ok(());
     }
     if args.check_config {
-        let config = wakepath_daemon::load(args.config.as_deref())?;
-        if let Some(leases) = config.policy.leases() {
-            psd::check_ceiling(&args.root.system()?, &leases.ceiling)
+        let config = wakepath_daemon::load_config(args.config.as_deref())?;
+        if let Some(leases) = config.policy.leases_by_daemon() {
+            psd::check_ceiling_on_all_cpus(&args.root.open_system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
         let path = args
@@ -68,11 +68,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let lender = args
         .lent_by
-        .map(LockLender::parent)
+        .map(LockLender::from_parent_process)
         .transpose()
         .context("--lent-by")?;
-    Ok(wakepath_daemon::run(
-        &args.root.system()?,
+    Ok(wakepath_daemon::run_until_stopped(
+        &args.root.open_system()?,
         args.config.as_deref(),
         lender.as_ref(),
     )?)

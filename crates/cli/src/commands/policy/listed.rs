@@ -9,7 +9,7 @@ use wakepath_units::KernelVersion;
 
 use super::kernels::{self, Generation};
 
-/// A policy in the list.
+/// A policy as `policy list` prints it.
 #[derive(Serialize)]
 pub(super) struct Listed {
     pub(super) name: &'static str,
@@ -23,8 +23,8 @@ pub(super) struct Listed {
     pub(super) settings: Vec<ListedSetting>,
 }
 
-/// Other tools' profiles in the list, as policies with the kind `set`.
-pub(super) fn listed_profiles() -> impl Iterator<Item = Listed> {
+/// Other tools' profiles, listed as policies with the kind `set`.
+pub(super) fn list_profiles() -> impl Iterator<Item = Listed> {
     PROFILES.iter().map(|profile| Listed {
         name: profile.text,
         kind: "set",
@@ -54,7 +54,7 @@ pub(super) fn list_policies() -> Vec<Listed> {
         .map(|mechanism| Listed {
             name: mechanism.name_with_placeholder(),
             kind: mechanism.kind.name_for_users(),
-            versions: version_range(mechanism),
+            versions: list_version_series(mechanism),
             generations: kernels::list_generations(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source.into(),
@@ -76,12 +76,12 @@ pub(super) fn list_policies() -> Vec<Listed> {
                 })
                 .collect(),
         })
-        .chain(listed_profiles())
+        .chain(list_profiles())
         .collect()
 }
 
-/// Kernel series possible as version.
-pub(super) fn version_range(mechanism: &Mechanism) -> Vec<String> {
+/// Kernel series that can be given as a mechanism's version.
+pub(super) fn list_version_series(mechanism: &Mechanism) -> Vec<String> {
     let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
     series.map(|version| version.to_string()).collect()
 }

@@ -52,13 +52,13 @@ pub fn answer_question(
     let document = &source.document;
     let policies = document.policies.iter().map(|p| &p.name);
     let policies: Vec<String> = policies
-        .filter(|name| question.has_policy(name))
+        .filter(|name| question.includes_policy(name))
         .map(|name| name_beside_sources(sources, source, name))
         .collect();
     let mut machines: Vec<&str> = document
-        .loads()
+        .machine_workload_pairs()
         .filter(|(machine, workload)| {
-            question.has_machine(&machine.name) && question.has_workload(&workload.name)
+            question.includes_machine(&machine.name) && question.includes_workload(&workload.name)
         })
         .map(|(machine, _)| machine.name.as_str())
         .collect();
@@ -86,9 +86,9 @@ pub fn answer_question(
 /// Loads that a question is about, on one machine or on all machines.
 fn loads_of_question(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
     document
-        .loads()
+        .machine_workload_pairs()
         .filter(|(on, workload)| {
-            question.has_machine(&on.name) && question.has_workload(&workload.name)
+            question.includes_machine(&on.name) && question.includes_workload(&workload.name)
         })
         .filter(|(on, _)| machine.is_none_or(|name| on.name == name))
         .map(|(on, workload)| Load::new(document, &on.name, &workload.name))
@@ -134,7 +134,7 @@ fn policies_on_front(
     among: &Subset,
 ) -> Result<Vec<String>, CompareError> {
     let mut metrics: Vec<String> = Vec::new();
-    for name in question.metrics() {
+    for name in question.metric_names() {
         if !metrics.iter().any(|m| m == name) {
             metrics.push(name.to_owned());
         }

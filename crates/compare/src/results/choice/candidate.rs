@@ -23,7 +23,7 @@ impl Compliance {
     pub(super) fn judge_row(condition: &Condition, row: &Row) -> Self {
         let kept = row
             .interval
-            .map(|ends| ends.map(|end| condition.keeps(end)));
+            .map(|ends| ends.map(|end| condition.is_met_by(end)));
         match kept {
             Some([true, true]) => Self::Surely,
             Some([false, false]) => Self::Fails,

@@ -40,7 +40,7 @@ pub fn choose_policy(
         .iter()
         .map(|policy| make_candidate(policy, &objective.keep))
         .collect();
-    let sign = objective.goal.sign();
+    let sign = objective.goal.sign_to_minimise();
     candidates.sort_by(|a, b| {
         let by_goal = (sign * a.value).total_cmp(&(sign * b.value));
         let [miss_a, miss_b] = [a, b].map(|candidate| candidate.miss_percent.max(0.0));

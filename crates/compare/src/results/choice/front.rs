@@ -85,7 +85,7 @@ fn has_finite_values(point: &[f64]) -> bool {
 fn dominates(a: &[f64], b: &[f64], better: &[Better]) -> bool {
     let pairs = || {
         let values = a.iter().zip(b).zip(better);
-        values.map(|((a, b), better)| (-better.sign() * a, -better.sign() * b))
+        values.map(|((a, b), better)| (-better.gain_sign() * a, -better.gain_sign() * b))
     };
     pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_results::question::is_among;
+use wakepath_results::question::is_empty_or_contains;
 use wakepath_results::{Mean, Metric};
 
 use crate::figure::doubt_about_mean;
@@ -43,7 +43,7 @@ impl Subset {
         let policies: Vec<&String> = comparison
             .policies
             .iter()
-            .filter(|policy| is_among(&self.policies, policy))
+            .filter(|policy| is_empty_or_contains(&self.policies, policy))
             .collect();
         let loads = match self.loads[..] {
             [] => &comparison.loads,

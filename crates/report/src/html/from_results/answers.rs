@@ -120,7 +120,9 @@ fn answer_question(
 fn asks_about_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut loads = place.workloads.iter();
     match loads.find(|(_, workload)| **workload == index) {
-        Some(((machine, name), _)) => question.has_machine(machine) && question.has_workload(name),
+        Some(((machine, name), _)) => {
+            question.includes_machine(machine) && question.includes_workload(name)
+        }
         None => question.machines.is_empty() && question.workloads.is_empty(),
     }
 }
@@ -129,7 +131,7 @@ fn asks_about_load(question: &Question, place: &Place<'_>, index: usize) -> bool
 fn asks_about_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut policies = place.policies.iter();
     match policies.find(|(_, policy)| **policy == index) {
-        Some((name, _)) => question.has_policy(name),
+        Some((name, _)) => question.includes_policy(name),
         None => question.policies.is_empty(),
     }
 }

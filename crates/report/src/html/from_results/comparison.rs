@@ -66,7 +66,7 @@ impl Compared {
         let mut sources = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let mut lost = 0;
-            let rows = read_rows(view, "comparison", place.reader.metrics())?;
+            let rows = read_rows(view, "comparison", place.reader.read_metric_rows())?;
             for row in &rows {
                 match place.find_cell([&row.machine, &row.workload, &row.policy]) {
                     Some((workload, policy)) => series
@@ -190,11 +190,11 @@ impl Compared {
         for (number, source) in sources.iter_mut().enumerate() {
             source.rows.retain(|row| {
                 let asked = question.policies.is_empty()
-                    || number == index && question.has_policy(&row.policy);
+                    || number == index && question.includes_policy(&row.policy);
                 let is_baseline = number == index && row.policy == baseline;
                 row.metric == question.metric
-                    && question.has_workload(&row.workload)
-                    && question.has_machine(&row.machine)
+                    && question.includes_workload(&row.workload)
+                    && question.includes_machine(&row.machine)
                     && (asked || is_baseline)
             });
         }

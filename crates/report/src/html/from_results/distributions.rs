@@ -53,9 +53,13 @@ fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Request counts by upper bound of the bucket, all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
-    let rows = read_placed_rows(view, place, table, place.reader.latency(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = read_placed_rows(
+        view,
+        place,
+        table,
+        place.reader.read_latency_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
         let bucket = buckets.entry(key).or_default();
         let requests = bucket.entry(row.high_ns).or_default();
@@ -81,9 +85,13 @@ fn add_parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Sum and number of runs by workload, policy, requests and part.
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
     let table = ("attribution.parquet", "attribution");
-    let rows = read_placed_rows(view, place, table, place.reader.attribution(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = read_placed_rows(
+        view,
+        place,
+        table,
+        place.reader.read_attribution_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for ((workload, policy), row) in rows {
         let sum = sums
             .entry((workload, policy, row.at, row.part))

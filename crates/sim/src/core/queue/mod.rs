@@ -358,7 +358,7 @@ mod tests {
 
     use proptest::prelude::*;
     use wakepath_hardware::Machine;
-    use wakepath_hardware::machine::builtin_names;
+    use wakepath_hardware::machine::builtin_machine_names;
     use wakepath_policies::PolicySet;
     use wakepath_workloads::{Workload, fio};
 
@@ -389,7 +389,7 @@ mod tests {
             job("rw=randrw\nioengine=libaio\niodepth=8\nnumjobs=3\nrate_iops=900\n"),
             job("rw=randwrite\nioengine=libaio\niodepth=2\nthinktime=300\nthinktime_spin=50\n"),
         ];
-        for machine in builtin_names() {
+        for machine in builtin_machine_names() {
             let machine = Machine::find(machine).unwrap();
             for (job, (idle, freq)) in jobs.iter().zip([
                 ("teo@6.12", "schedutil"),

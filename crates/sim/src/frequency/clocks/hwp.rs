@@ -144,7 +144,8 @@ impl HwpClock {
                 let khz_time = cpu.running_time_until(now, current, khz).khz_time();
                 used = khz_time - std::mem::replace(&mut own.khz_time, khz_time);
             }
-            own.controller.observe(slot, (used as f64 / most).min(1.0));
+            own.controller
+                .record_utilisation(slot, (used as f64 / most).min(1.0));
         }
         self.seen = now;
         self.highest_request(|index| active[index])
@@ -170,7 +171,7 @@ impl HwpClock {
         if time > self.seen {
             let elapsed = Nanoseconds(time - self.seen);
             for cpu in &mut self.cpus {
-                cpu.controller.observe(elapsed, 0.0);
+                cpu.controller.record_utilisation(elapsed, 0.0);
             }
             self.seen = time;
         }
@@ -180,7 +181,9 @@ impl HwpClock {
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Kilohertz {
         let counting = self.cpus.iter().enumerate().filter(|(i, _)| counts(*i));
         let asked = counting.map(|(_, cpu)| {
-            let desired = self.table.lowest_at_or_above(cpu.controller.desired());
+            let desired = self
+                .table
+                .lowest_at_or_above(cpu.controller.desired_frequency());
             desired.max(cpu.minimum)
         });
         asked.max().unwrap_or(self.table.lowest())

@@ -221,8 +221,9 @@ impl Domain {
         cpus: &[Cpu],
         active: &[bool],
     ) -> bool {
-        self.limit =
-            self.index_of_frequency_or_wanted(self.table.highest_at_or_below(limit.min(self.own_limit)));
+        self.limit = self.index_of_frequency_or_wanted(
+            self.table.highest_at_or_below(limit.min(self.own_limit)),
+        );
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
         let next = self
             .decider

@@ -1,8 +1,8 @@
-//! Changes made by a policy on this machine.
+//! The settings that a policy changes on the measured machine.
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
-use wakepath_settings::daemon_config::lease_config;
+use wakepath_settings::daemon_config::lease_config_text;
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, Targets, policy};
 use wakepath_system::setting;
 use wakepath_system::{SettingKey, System};
@@ -10,51 +10,51 @@ use wakepath_system::{SettingKey, System};
 use crate::file::{StudyError, unknown_name_message};
 use crate::plan::{Plan, PlannedPolicy};
 
-/// Converts an error from the settings layer.
+/// Converts an error about settings to an error about the study.
 pub(super) fn settings_error(e: &SettingsError) -> StudyError {
     StudyError::Settings(e.to_string())
 }
 
-/// Changes made by a policy.
+/// What a policy changes on the measured machine.
 pub(super) struct PolicyChanges {
-    /// Settings that stay without a process.
+    /// Settings that stay in force without a process.
     pub(super) settings: SettingsPlan,
-    /// Configuration for the daemon giving leases.
+    /// Configuration for the daemon that gives the policy's leases; `None` without leases.
     pub(super) daemon: Option<String>,
 }
 
 impl PolicyChanges {
-    /// A policy's changes on a machine.
+    /// Finds out what a policy changes on a machine.
     ///
     /// # Errors
     /// The policy is impossible here; the message names alternatives.
     pub(super) fn new(system: &System, policy: &PlannedPolicy) -> Result<Self, StudyError> {
-        let resolved = Self::resolve(system, policy);
+        let resolved = Self::resolve_on_system(system, policy);
         resolved.map_err(|why| StudyError::Settings(format!("policy '{}': {why}", policy.name)))
     }
 
-    fn resolve(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
+    fn resolve_on_system(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
         let leases = planned.set.policy_of_kind(Kind::Psd);
-        let daemon = leases.map(lease_config).transpose()?;
-        let others = without_leases(&planned.set)?;
-        let mut wanted =
-            policy::resolve(system, &others, &Targets::default()).map_err(|e| e.to_string())?;
+        let daemon = leases.map(lease_config_text).transpose()?;
+        let others = remove_leases(&planned.set)?;
+        let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
+            .map_err(|e| e.to_string())?;
         for (name, value) in &planned.settings {
-            let keys = setting_keys(system, name)?;
+            let keys = list_setting_keys(system, name)?;
             wanted.values.extend(keys.map(|key| (key, value.clone())));
         }
-        let settings = SettingsPlan::new(system, wanted).map_err(|e| e.to_string())?;
+        let settings = SettingsPlan::from_wanted(system, wanted).map_err(|e| e.to_string())?;
         Ok(Self { settings, daemon })
     }
 
-    /// Whether nothing changes, which needs no rights.
+    /// Whether the policy changes nothing, which needs no rights.
     pub(super) fn is_empty(&self) -> bool {
         self.settings.changes.is_empty() && self.daemon.is_none()
     }
 }
 
-/// The set without leases, which take a process.
-fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
+/// The policy set without leases, which need the daemon.
+fn remove_leases(set: &PolicySet) -> Result<PolicySet, String> {
     if set.policy_of_kind(Kind::Psd).is_none() {
         return Ok(set.clone());
     }
@@ -65,27 +65,33 @@ fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
     PolicySet::new(others.cloned()).map_err(|e| e.to_string())
 }
 
-/// Keys for a setting in all places on this machine.
-fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = SettingKey>, String> {
-    let Some(info) = setting::find(name) else {
+/// Keys of a setting in all its places on this machine, such as each CPU.
+fn list_setting_keys(
+    system: &System,
+    name: &str,
+) -> Result<impl Iterator<Item = SettingKey>, String> {
+    let Some(info) = setting::find_setting(name) else {
         let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
         return Err(unknown_name_message("setting", name, &known));
     };
-    let places = system.places(info.scope);
+    let places = system.places_in_scope(info.scope);
     if places.is_empty() {
         let scope = info.scope.name();
         return Err(format!("this machine has no {scope} for `{name}`"));
     }
     Ok(places
         .into_iter()
-        .filter_map(|at| SettingKey::new(info, at)))
+        .filter_map(|at| SettingKey::for_matching_scope(info, at)))
 }
 
-/// The right to change settings, if needed by any policy.
-pub(super) fn open_session(system: &System, plan: &Plan) -> Result<Option<Session>, StudyError> {
+/// Opens a session with the right to change settings, if any policy in the plan needs one.
+pub(super) fn open_session_if_needed(
+    system: &System,
+    plan: &Plan,
+) -> Result<Option<Session>, StudyError> {
     for policy in &plan.policies {
         if !PolicyChanges::new(system, policy)?.is_empty() {
-            return Session::open(system)
+            return Session::open_and_recover(system)
                 .map(Some)
                 .map_err(|e| settings_error(&e));
         }
@@ -93,7 +99,7 @@ pub(super) fn open_session(system: &System, plan: &Plan) -> Result<Option<Sessio
     Ok(None)
 }
 
-/// Applies what stays without a process, for as long as the hold lives.
+/// Applies the settings that need no process, for as long as the hold lives.
 pub(super) fn hold_settings(
     system: &System,
     session: Option<Session>,
@@ -101,10 +107,10 @@ pub(super) fn hold_settings(
 ) -> Result<Hold, StudyError> {
     let session = match session {
         Some(session) => session,
-        None => Session::open(system).map_err(|e| settings_error(&e))?,
+        None => Session::open_and_recover(system).map_err(|e| settings_error(&e))?,
     };
     session
-        .hold(&changes.settings)
+        .apply_while_held(&changes.settings)
         .map_err(|e| settings_error(&e))
 }
 
@@ -120,7 +126,7 @@ mod tests {
 
     fn changes(set: &str) -> Result<PolicyChanges, StudyError> {
         let temp = tempfile::tempdir().unwrap();
-        let system = System::new(Root::at(temp.path()));
+        let system = System::new(Root::at_directory(temp.path()));
         let text = format!(
             "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
              [[workload]]\nname = 'a'\ncommand = ['true']\n"
@@ -145,7 +151,7 @@ mod tests {
         let changes = changes("psd[timeout=5ms,ceiling=20us]").unwrap();
         assert!(changes.settings.changes.is_empty() && !changes.is_empty());
         let config = Config::parse("x", &changes.daemon.unwrap()).unwrap();
-        let leases = config.policy.leases().unwrap();
+        let leases = config.policy.leases_by_daemon().unwrap();
         assert_eq!(leases.timeout_ms, 5);
         assert_eq!(config.boost.mode, BoostMode::Off);
         assert!(config.drive.is_empty());
