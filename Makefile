@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release wheel test nightly lint conformance validation bench lab fuzz doc site clean
+.PHONY: help setup demo release wheel dist test nightly lint conformance validation bench lab fuzz doc site clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -35,6 +35,9 @@ release: setup ## Build target/profiled/wakepath, optimised by a profile of its 
 
 wheel: setup ## Build the Python package with the program into target/wheels; PROFILE=demo is quicker
 	scripts/wheel.sh $(PROFILE)
+
+dist: setup ## Build all of a release into target/dist: crates, wheel, .deb, .rpm, checksums, components; publishes nothing
+	scripts/dist.sh
 
 test: setup ## What CI runs, in some 20 minutes: lint, tests, conformance, mutants, fuzzing for seconds
 	@scripts/test.sh

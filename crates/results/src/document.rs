@@ -223,6 +223,9 @@ pub struct PolicyInfo {
     pub name: String,
     /// The policy's settings: `idle`, `freq` and so on, with full policy names or values.
     pub settings: BTreeMap<String, String>,
+    /// What a simulation of this policy assumes or leaves out, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl WorkloadInfo {

@@ -161,7 +161,7 @@ fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
     let timeline = Timeline::from_rows(&titles.join(" / "), &rows);
     new_file::write_new_file(path, args.force, |file| {
-        perfetto::write(BufWriter::new(file), &timeline)?;
+        perfetto::write_perfetto_trace(BufWriter::new(file), &timeline)?;
         Ok(())
     })
     .with_context(|| path.display().to_string())?;

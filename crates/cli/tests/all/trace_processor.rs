@@ -41,7 +41,7 @@ fn case(
     let mut observed = Observed::new(&machine, &job, span, |_| false);
     let run = simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
     let trace = folder.join(format!("{name}.pftrace"));
-    let bytes = perfetto::write(Vec::new(), &observed.into_timeline()).unwrap();
+    let bytes = perfetto::write_perfetto_trace(Vec::new(), &observed.into_timeline()).unwrap();
     std::fs::write(&trace, bytes).unwrap();
     Case {
         name,
