@@ -1,24 +1,26 @@
-//! Whether modelled power rests on figures that nobody measured.
+//! Checks whether modelled power rests on figures that nobody measured.
 
 use toml::{Table, Value};
 
-/// Endings of keys that power follows from: watts, and the voltages of operating points.
+/// Endings of keys in a machine's file that modelled power follows from: watts, and the voltages of
+/// operating points.
 const POWER_UNITS: [&str; 3] = ["_mw", "_w", "_uv"];
-/// Power at rest of the whole computer, which is never added to modelled power.
+/// Table of a machine's file with the power at rest of the whole computer, which is never added to
+/// modelled power.
 const PLATFORM: &str = "platform";
 
-/// Whether a machine's file marks a figure as assumed that its modelled power rests on. A file that cannot be read counts
-/// as one of assumed figures.
+/// Whether a machine's file marks a figure as assumed that its modelled power rests on. An
+/// unreadable file counts as one of assumed figures.
 pub fn assumes_power(machine_file: &str) -> bool {
     machine_file.parse::<Table>().map_or(true, |machine| {
         let mut tables = machine.iter().filter(|(key, _)| *key != PLATFORM);
-        tables.any(|(key, value)| has_assumed_power(key, value))
+        tables.any(|(key, value)| contains_assumed_power(key, value))
     })
 }
 
-fn has_assumed_power(key: &str, value: &Value) -> bool {
+fn contains_assumed_power(key: &str, value: &Value) -> bool {
     match value {
-        Value::Array(list) => list.iter().any(|value| has_assumed_power(key, value)),
+        Value::Array(list) => list.iter().any(|value| contains_assumed_power(key, value)),
         Value::Table(figure) if figure.contains_key("value") => {
             let is_power =
                 key.contains("power") || POWER_UNITS.iter().any(|unit| key.ends_with(unit));
@@ -26,7 +28,7 @@ fn has_assumed_power(key: &str, value: &Value) -> bool {
         }
         Value::Table(table) => table
             .iter()
-            .any(|(key, value)| has_assumed_power(key, value)),
+            .any(|(key, value)| contains_assumed_power(key, value)),
         _ => false,
     }
 }

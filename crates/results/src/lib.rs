@@ -41,7 +41,7 @@ pub use document::{
 };
 pub use error::ResultsError;
 pub use mean::Mean;
-pub use merge::{MergeError, merge};
+pub use merge::{MergeError, merge_shards};
 pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};
 pub use reader::ResultReader;

@@ -25,7 +25,7 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
     "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
 
-/// Text written by `study new`.
+/// Text of the commented example that `study new` writes.
 pub const EXAMPLE: &str = include_str!("../data/studies/example.toml");
 
 fn find_file(files: Files, name: &str) -> Option<&'static str> {
@@ -46,22 +46,22 @@ pub const EXPERIMENTS: &[&str] = &[
     "kernel-updates",
 ];
 
-/// A built-in study's text by name.
+/// Text of the built-in study with a name; `None` if there is no such study.
 pub fn study_text(name: &str) -> Option<&'static str> {
     find_file(STUDIES, name)
 }
 
-/// The built-in studies.
+/// Names of the built-in studies, also those with published values.
 pub fn study_names() -> impl Iterator<Item = &'static str> {
     STUDIES.iter().map(|(name, _)| *name)
 }
 
-/// A built-in workload's text by name.
+/// Text of the built-in workload with a name; `None` if there is no such workload.
 pub(crate) fn workload_text(name: &str) -> Option<&'static str> {
     find_file(WORKLOADS, name)
 }
 
-/// The built-in workloads.
+/// Names of the built-in workloads.
 pub(crate) fn workload_names() -> impl Iterator<Item = &'static str> {
     WORKLOADS.iter().map(|(name, _)| *name)
 }

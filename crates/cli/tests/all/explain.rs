@@ -410,7 +410,7 @@ fn parts_in_results_add_up_to_the_latency() {
     let results = explain_into_results(folder.path());
     assert_eq!(results.document().backend, RunOrigin::Traced);
     assert_eq!(results.document().repeats, 10);
-    for run in results.runs().unwrap() {
+    for run in results.read_runs().unwrap() {
         let sum = |at: &str| -> f64 {
             let parts = run.attribution.iter().filter(|part| part.at == at);
             parts.map(|part| part.ns).sum::<f64>() / 1e3
@@ -440,7 +440,7 @@ fn results_have_the_exit_of_the_state_that_requests_met() {
         .collect();
     assert_eq!(names, ["C1 met", "C6 met"]);
     for (subset, exit) in [("C1 met", 0.0), ("C6 met", 96_000.0)] {
-        let attribution = results.attribution().unwrap();
+        let attribution = results.read_attribution_rows().unwrap();
         let mut rows = attribution.iter().filter(|row| {
             row.workload.ends_with(subset) && row.at == "mean" && row.part == "idle exit"
         });
@@ -470,7 +470,7 @@ fn results_of_a_recording_go_to_report_compare_and_perfetto() {
 #[test]
 fn results_that_are_there_are_replaced_by_force_only() {
     let folder = TempDir::new().unwrap();
-    let before = explain_into_results(folder.path()).runs().unwrap();
+    let before = explain_into_results(folder.path()).read_runs().unwrap();
     let recording = folder.path().join("load.parquet");
     let results = folder.path().join("results");
     let paths = [&recording, &results].map(|path| path.to_str().unwrap());
@@ -478,7 +478,7 @@ fn results_that_are_there_are_replaced_by_force_only() {
     common::fails_with(refused, &["results are there already", "--force"]);
     explain(&[paths[0], "-o", paths[1], "--force"]).success();
     assert_eq!(
-        ResultReader::open(&results).unwrap().runs().unwrap(),
+        ResultReader::open(&results).unwrap().read_runs().unwrap(),
         before
     );
 }

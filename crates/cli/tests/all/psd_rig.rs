@@ -18,7 +18,7 @@ use crate::common::bursts::{Found, Lease, completions, given, judge};
 use crate::common::recording::read;
 use crate::common::repository;
 use crate::common::rig::{Guest, Shared, guest};
-use wakepath_conformance::leases::{by_code, by_rule};
+use wakepath_conformance::leases::{leases_by_kernel_code, leases_by_rule};
 use wakepath_policies::psd::{LeaseRule, PsdPolicy};
 use wakepath_results::ResultReader;
 use wakepath_trace::recording::{Event, EventKind, Metadata};
@@ -198,8 +198,12 @@ fn check_rule(
     };
     // The code itself, on the same completions.
     for ios in completions(&phases.events).values() {
-        let of_rule = by_rule(&policy, TickRate::HZ_250, ios);
-        assert_eq!(by_code(&policy, ios).unwrap(), of_rule, "{policy:?}");
+        let of_rule = leases_by_rule(&policy, TickRate::HZ_250, ios);
+        assert_eq!(
+            leases_by_kernel_code(&policy, ios).unwrap(),
+            of_rule,
+            "{policy:?}"
+        );
     }
     let rule = given(&phases.events, span, &policy);
     let latest = given(&phases.events, span, &late);
@@ -395,7 +399,7 @@ fn check_daemon(test: &str, kernel: &str) {
 fn check_study(guest: &Guest) {
     println!("{}", guest.text("study.txt"));
     let results = ResultReader::open(guest.path("study")).unwrap();
-    for run in results.runs().unwrap() {
+    for run in results.read_runs().unwrap() {
         let expected = if run.key.policy == "leases" { 1.0 } else { 0.0 };
         for metric in ["leases", "deep"] {
             let found = run.metrics.iter().find(|(name, _)| name == metric);

@@ -83,7 +83,7 @@ fn decisions(mut governor: Governor, count: u64) -> (Vec<IdleDecision>, Option<S
         governor.reflect(decision.state, &outcome);
         all.push(decision);
     }
-    let failure = governor.failure().map(str::to_owned);
+    let failure = governor.failure_reason().map(str::to_owned);
     (all, failure)
 }
 
@@ -318,7 +318,7 @@ fn nothing_is_left_of_them() {
     );
     let mut governor = governor("exec:x", folder.path()).unwrap();
     governor.select(&IdleQuery::default());
-    assert_eq!(governor.failure(), None);
+    assert_eq!(governor.failure_reason(), None);
     wait(&mut || running(&mark) == 2);
     drop(governor);
     wait(&mut || running(&mark) == 0);

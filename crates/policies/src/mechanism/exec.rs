@@ -1,6 +1,6 @@
 //! `exec:FILE`: a governor of one's own, a program.
 
-use super::{Kind, Mechanism, Place, build_program};
+use super::{Kind, Mechanism, Place, build_program_policy};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "exec",
@@ -11,5 +11,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Sim, Place::Replay],
     keys: &[],
     overlaps: &[],
-    build: build_program,
+    build: build_program_policy,
 };

@@ -36,7 +36,7 @@ pub(crate) fn format_figure(value: f64, decimals: Option<usize>) -> String {
     let Some(decimals) = decimals.filter(|_| value.is_finite()) else {
         return short_number(value);
     };
-    let text = figure::fixed(value, decimals);
+    let text = figure::format_fixed(value, decimals);
     match text.strip_prefix('-') {
         Some(size) => group_digits("−", size),
         None => group_digits("", &text),
@@ -66,7 +66,7 @@ pub(crate) fn format_percents<const N: usize>(
     values: [f64; N],
     interval: Option<[f64; 2]>,
 ) -> [String; N] {
-    let texts = figure::percents(values, interval);
+    let texts = figure::format_percents(values, interval);
     std::array::from_fn(|i| {
         if values[i].is_finite() {
             format!("{} %", texts[i]).replace('-', "−")

@@ -136,7 +136,7 @@ fn expected(timeline: &Timeline) -> Read {
             SpanValue::Value(value) => result.values.push((track, span.start_ns, value)),
             SpanValue::Name(_) => {
                 let (start, end) = (span.start_ns, span.end_ns);
-                let slice = (track, timeline.span_text(span), outer.len(), start, end);
+                let slice = (track, timeline.describe_span(span), outer.len(), start, end);
                 result.slices.push(slice);
                 outer.push(span.end_ns);
             }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::common::results as made;
 use tempfile::TempDir;
-use wakepath_compare::results::{CompareOptions, Comparison, Source, compare};
+use wakepath_compare::results::{CompareOptions, Comparison, Source, compare_results};
 use wakepath_report::html::from_results::{self, FromResultsError};
 use wakepath_report::html::render;
 use wakepath_report::html::view::{PageRow, Tone, View};
@@ -56,7 +56,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
         ResultWriter::open(folder.path().join("r"), document.clone(), &files, Mode::New).unwrap();
     let mut index = 0;
     for repeat in 0..document.repeats {
-        for (machine, workload) in document.loads() {
+        for (machine, workload) in document.machine_workload_pairs() {
             for policy in &document.policies {
                 let factor = match policy.name.as_str() {
                     "menu" => 1.0,
@@ -71,7 +71,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
             }
         }
     }
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
     folder
 }
 
@@ -302,8 +302,8 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
     });
     let view = view_of(&folder);
     let reader = ResultReader::open(folder.path().join("r")).unwrap();
-    let source = Source::read("r", &reader).unwrap();
-    let compared = compare(&[source], &CompareOptions::default()).unwrap();
+    let source = Source::read_result("r", &reader).unwrap();
+    let compared = compare_results(&[source], &CompareOptions::default()).unwrap();
     for row in &view.rows {
         let (metric, workload) = (
             &view.metrics[row.metric].name,
@@ -323,8 +323,8 @@ fn the_star_considers_every_comparison_of_its_metric_and_no_other() {
         metrics: vec!["iops".into()],
         ..CompareOptions::default()
     };
-    let source = Source::read("r", &reader).unwrap();
-    let alone = compare(&[source], &alone).unwrap();
+    let source = Source::read_result("r", &reader).unwrap();
+    let alone = compare_results(&[source], &alone).unwrap();
     let p = |of: &Comparison| {
         let row = of
             .rows

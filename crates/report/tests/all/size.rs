@@ -102,7 +102,7 @@ fn written(document: &Document) -> TempDir {
             }
         }
     }
-    writer.finish().unwrap();
+    writer.write_tables_and_finish().unwrap();
     folder
 }
 

@@ -15,7 +15,7 @@ mod text;
 pub use error::StudyError;
 pub(crate) use error::unknown_name_message;
 pub use names::Names;
-pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets};
+pub use policy::{NamedSet, PolicyEntry, PolicyItem, list_named_sets};
 pub use published::{
     Across, Aggregate, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost,
     FittedEntry, LessThan, Printed, PublishedEntry, RowEntry, Selection, Show, Take,

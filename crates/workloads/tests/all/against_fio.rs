@@ -552,7 +552,7 @@ fn paths_hold_every_file_that_fio_opens() {
         std::os::unix::fs::symlink("/dev/null", file.folder.path().join("link")).unwrap();
         let output = file.run(&["--debug=file"]);
         assert!(output.status.success(), "{output:?}\n{text}");
-        let ours = fio::paths(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
+        let ours = fio::list_job_paths(&text, "t.fio").unwrap_or_else(|e| panic!("{e}"));
         let ours: Vec<String> = ours.into_iter().flat_map(|job| job.files).collect();
         let mut theirs = 0;
         for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -1,11 +1,11 @@
-//! What an explanation leaves out or cannot know.
+//! Warnings about what an explanation leaves out or cannot know.
 
 use wakepath_explain::{Coverage, MAX_REQUESTS};
 use wakepath_trace::recording::{DataQuality, Metadata, SCHEMA};
 
 use crate::messages::{note, warning};
 
-/// Says what is left out. `lost`: events that found no room, of a live run.
+/// Warns of what the recording leaves out. `lost`: events that found no room in a live run.
 pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     if lost > 0 {
         warning!(
@@ -35,8 +35,8 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     }
 }
 
-/// Says which parts cannot be known.
-pub(super) fn name_missing(metadata: &Metadata) {
+/// Warns of parts that cannot be known, because the recording lacks their events.
+pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
     if metadata.schema < SCHEMA {
         note!(
             "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
@@ -44,7 +44,7 @@ pub(super) fn name_missing(metadata: &Metadata) {
         );
     }
     if metadata.idle_driver.as_deref() == Some("haltpoll") {
-        note_guest();
+        note_virtual_machine();
     }
     let recorded = &metadata.recorded;
     for (known, what) in [
@@ -92,7 +92,7 @@ pub(super) fn name_missing(metadata: &Metadata) {
     }
 }
 
-pub(super) fn note_guest() {
+pub(super) fn note_virtual_machine() {
     note!(
         "a virtual machine: its C1 is a halt that the host answers, so that an exit from C1 has the host's part, too"
     );

@@ -100,7 +100,7 @@ fn residency_data(workload: &PageWorkload, kind: &str) -> Value {
 
 /// A power in mW as a figure in the unit.
 fn power_figure(mw: f64, unit: &Unit) -> String {
-    let decimals = (mw.abs() > 0.0).then(|| unit.decimals(mw, None));
+    let decimals = (mw.abs() > 0.0).then(|| unit.decimals_of_figure(mw, None));
     format_figure(mw * unit.factor, decimals)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn draw_misfits(view: &View, workload: &PageWorkload) -> Option<Figur
 fn wasted_power_unit(view: &View, workload: &PageWorkload) -> Unit {
     let modelled = Unit::for_values("mW", workload.idle.iter().map(wasted_mw));
     if view.assumes_power {
-        modelled.assumed()
+        modelled.for_assumed_power()
     } else {
         modelled
     }
@@ -166,7 +166,7 @@ fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
         "added latency, us per s",
     ];
     let columns = head.map(str::to_owned).into_iter();
-    let mut table = Table::new(3, columns.chain([power.title("wasted power")]));
+    let mut table = Table::new(3, columns.chain([power.title_with_unit("wasted power")]));
     for idle in &workload.idle {
         for state in idle.states.iter().filter(|s| !s.busy) {
             let mut row = vec![

@@ -74,7 +74,10 @@ fn answer_best_policy(view: &View, found: results::Answer) -> PageAnswer {
             .collect();
         details.push(format!("{}: {}.", policy.name, settings.join(", ")));
     }
-    let named = found.choice.iter().flat_map(results::Choice::named);
+    let named = found
+        .choice
+        .iter()
+        .flat_map(results::Choice::policies_in_sentences);
     let policies = named.filter_map(|name| view.policies.iter().position(|p| p.name == name));
     PageAnswer {
         question: found.question,
@@ -117,7 +120,9 @@ fn answer_question(
 fn asks_about_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut loads = place.workloads.iter();
     match loads.find(|(_, workload)| **workload == index) {
-        Some(((machine, name), _)) => question.has_machine(machine) && question.has_workload(name),
+        Some(((machine, name), _)) => {
+            question.includes_machine(machine) && question.includes_workload(name)
+        }
         None => question.machines.is_empty() && question.workloads.is_empty(),
     }
 }
@@ -126,7 +131,7 @@ fn asks_about_load(question: &Question, place: &Place<'_>, index: usize) -> bool
 fn asks_about_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
     let mut policies = place.policies.iter();
     match policies.find(|(_, policy)| **policy == index) {
-        Some((name, _)) => question.has_policy(name),
+        Some((name, _)) => question.includes_policy(name),
         None => question.policies.is_empty(),
     }
 }
@@ -269,7 +274,7 @@ fn one_is_better(view: &View, baseline: &str, winner: usize, best: &[Option<&Pag
     format!(
         "{}{place}: better than {baseline} by {} %{elsewhere}.",
         view.policies[winner].name,
-        wakepath_compare::range([low, high])
+        wakepath_compare::format_percent_range([low, high])
     )
 }
 

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_compare::figure::{Unit, doubt};
-use wakepath_compare::results::{self, CompareError, CompareOptions, Source, compare, policy_name};
-use wakepath_compare::{Verdict, differences, mixed_scopes, shortfalls};
+use wakepath_compare::figure::{Unit, doubt_about_mean};
+use wakepath_compare::results::{
+    self, CompareError, CompareOptions, Source, compare_results, name_beside_sources,
+};
+use wakepath_compare::{
+    Verdict, describe_differences, describe_mixed_scopes_of_machines, describe_shortfalls,
+};
 use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, PageRow, Tone, View};
@@ -47,7 +51,7 @@ pub(super) fn add_comparison(
     if compared.series.is_empty() || !has_baseline && wanted.is_none() {
         return Ok(compared);
     }
-    let comparison = compare(&compared.sources, &options)?;
+    let comparison = compare_results(&compared.sources, &options)?;
     compared.mark_baselines(view, &comparison);
     compared.add_metrics(view, &comparison);
     view.rows = compared.page_rows(view, &comparison.rows);
@@ -62,7 +66,7 @@ impl Compared {
         let mut sources = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let mut lost = 0;
-            let rows = read_rows(view, "comparison", place.reader.metrics())?;
+            let rows = read_rows(view, "comparison", place.reader.read_metric_rows())?;
             for row in &rows {
                 match place.find_cell([&row.machine, &row.workload, &row.policy]) {
                     Some((workload, policy)) => series
@@ -78,7 +82,7 @@ impl Compared {
         }
         let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
             let names = place.policies.iter();
-            names.map(|(name, index)| (policy_name(&sources, source, name), *index))
+            names.map(|(name, index)| (name_beside_sources(&sources, source, name), *index))
         });
         Ok(Self {
             series,
@@ -102,7 +106,10 @@ impl Compared {
 
     /// Adds the comparison's metrics to the page, and turns values into the page's units.
     fn add_metrics(&mut self, view: &mut View, comparison: &results::Comparison) {
-        let units = comparison.metrics.iter().map(|m| comparison.unit(m));
+        let units = comparison
+            .metrics
+            .iter()
+            .map(|m| comparison.unit_for_metric(m));
         self.units = units.collect();
         view.assumes_power = comparison.assumes_power;
         let metrics = comparison.metrics.iter().zip(&self.units);
@@ -124,10 +131,13 @@ impl Compared {
             inside.unwrap_or(suffix)
         });
         let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
-        let mut cautions = differences(&named);
-        cautions.extend(shortfalls(&named));
+        let mut cautions = describe_differences(&named);
+        cautions.extend(describe_shortfalls(&named));
         if let Some(comparison) = &self.comparison {
-            cautions.extend(mixed_scopes(&self.sources, &comparison.machines));
+            cautions.extend(describe_mixed_scopes_of_machines(
+                &self.sources,
+                &comparison.machines,
+            ));
         }
         cautions
     }
@@ -157,9 +167,9 @@ impl Compared {
         let Some(comparison) = &self.comparison else {
             return Vec::new();
         };
-        let mut answers = results::answer(&self.sources, index, question, comparison);
+        let mut answers = results::answer_question(&self.sources, index, question, comparison);
         for answer in &mut answers {
-            answer.rename(|policy| {
+            answer.rename_policies(|policy| {
                 let shown = self.policies.get(policy).map(|i| &view.policies[*i].name);
                 shown.map_or_else(|| policy.to_owned(), Clone::clone)
             });
@@ -180,20 +190,24 @@ impl Compared {
         for (number, source) in sources.iter_mut().enumerate() {
             source.rows.retain(|row| {
                 let asked = question.policies.is_empty()
-                    || number == index && question.has_policy(&row.policy);
+                    || number == index && question.includes_policy(&row.policy);
                 let is_baseline = number == index && row.policy == baseline;
                 row.metric == question.metric
-                    && question.has_workload(&row.workload)
-                    && question.has_machine(&row.machine)
+                    && question.includes_workload(&row.workload)
+                    && question.includes_machine(&row.machine)
                     && (asked || is_baseline)
             });
         }
         let options = CompareOptions {
-            baseline: Some(policy_name(&self.sources, &self.sources[index], baseline)),
+            baseline: Some(name_beside_sources(
+                &self.sources,
+                &self.sources[index],
+                baseline,
+            )),
             metrics: vec![question.metric.clone()],
             ..CompareOptions::default()
         };
-        match compare(&sources, &options) {
+        match compare_results(&sources, &options) {
             Ok(comparison) => Ok(self.page_rows(view, &comparison.rows)),
             Err(CompareError::Nothing) => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -222,10 +236,12 @@ fn page_row(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &U
         metric,
         policy,
         mean: row.mean * unit.factor,
-        decimals: match doubt(row.interval, row.deviation) {
-            None if *unit == unit.clone().assumed() => Some(unit.decimals(row.mean, None)),
+        decimals: match doubt_about_mean(row.interval, row.deviation) {
+            None if *unit == unit.clone().for_assumed_power() => {
+                Some(unit.decimals_of_figure(row.mean, None))
+            }
             None => None,
-            doubt => Some(unit.decimals(row.mean, doubt)),
+            doubt => Some(unit.decimals_of_figure(row.mean, doubt)),
         },
         deviation_percent: row
             .deviation

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_compare::Better;
-use wakepath_compare::results::front_of;
+use wakepath_compare::results::are_on_pareto_front;
 use wakepath_results::ResultsError;
 use wakepath_results::rows::PARTS;
 
@@ -53,9 +53,13 @@ fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Request counts by upper bound of the bucket, all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
-    let rows = read_placed_rows(view, place, table, place.reader.latency(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = read_placed_rows(
+        view,
+        place,
+        table,
+        place.reader.read_latency_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
         let bucket = buckets.entry(key).or_default();
         let requests = bucket.entry(row.high_ns).or_default();
@@ -81,9 +85,13 @@ fn add_parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Sum and number of runs by workload, policy, requests and part.
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
     let table = ("attribution.parquet", "attribution");
-    let rows = read_placed_rows(view, place, table, place.reader.attribution(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = read_placed_rows(
+        view,
+        place,
+        table,
+        place.reader.read_attribution_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for ((workload, policy), row) in rows {
         let sum = sums
             .entry((workload, policy, row.at, row.part))
@@ -208,7 +216,7 @@ fn mark_front(points: &mut [Tradeoff]) {
         .iter()
         .map(|point| [point.latency.mean, point.power.mean])
         .collect();
-    let front = front_of(&means, &[Better::Lower, Better::Lower]);
+    let front = are_on_pareto_front(&means, &[Better::Lower, Better::Lower]);
     for (point, on_front) in points.iter_mut().zip(front) {
         point.front = on_front;
     }

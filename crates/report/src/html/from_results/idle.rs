@@ -69,7 +69,7 @@ fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsErro
     let mut cpus_of: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
     let table = ("idle.parquet", "idle-state residency");
-    let rows = read_placed_rows(view, place, table, place.reader.idle(), |row| {
+    let rows = read_placed_rows(view, place, table, place.reader.read_idle_rows(), |row| {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
@@ -122,9 +122,13 @@ fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsErro
 fn add_frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("frequency.parquet", "frequency histogram");
-    let rows = read_placed_rows(view, place, table, place.reader.frequency(), |row| {
-        [&row.machine, &row.workload, &row.policy]
-    })?;
+    let rows = read_placed_rows(
+        view,
+        place,
+        table,
+        place.reader.read_frequency_rows(),
+        |row| [&row.machine, &row.workload, &row.policy],
+    )?;
     for ((workload, policy), row) in rows {
         let kind = kind_rank(find_machine(place, &row.machine), &row.cpu_kind);
         let key = (workload, kind, row.cpu_kind, policy);

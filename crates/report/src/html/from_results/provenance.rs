@@ -168,7 +168,7 @@ fn list_facts(reader: &ResultReader) -> Vec<(String, String)> {
 fn read_files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
     let document = reader.document();
     let mut names = vec!["study.toml".to_owned()];
-    for workload in document.workloads.iter().filter(|w| w.has_copy()) {
+    for workload in document.workloads.iter().filter(|w| w.has_copied_source()) {
         if !names.contains(&workload.source) {
             names.push(workload.source.clone());
         }
@@ -177,7 +177,7 @@ fn read_files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsErr
     let mut files = Vec::new();
     let mut shown = 0;
     for name in names {
-        let Some(whole) = reader.file(&name)? else {
+        let Some(whole) = reader.read_file_if_present(&name)? else {
             continue;
         };
         let mut text = shorten_text(whole);

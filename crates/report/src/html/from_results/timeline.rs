@@ -21,9 +21,13 @@ pub(super) fn add_timelines(view: &mut View, places: &[Place<'_>]) -> Result<(),
     for place in places {
         let mut all: BTreeMap<(usize, usize, String), Vec<TimelineRow>> = BTreeMap::new();
         let table = ("timeline.parquet", "timeline");
-        let rows = read_placed_rows(view, place, table, place.reader.timeline(), |row| {
-            [&row.machine, &row.workload, &row.policy]
-        })?;
+        let rows = read_placed_rows(
+            view,
+            place,
+            table,
+            place.reader.read_timeline_rows(),
+            |row| [&row.machine, &row.workload, &row.policy],
+        )?;
         for ((workload, policy), row) in rows {
             if row.end_ns > row.start_ns {
                 all.entry((workload, policy, row.at.clone()))
