@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a script in a virtual machine with a stock Debian kernel and real idle states (docs/rig.md).
+"""Runs a script in a virtual machine with a stock Debian kernel and real idle states (docs/background/laboratory.md).
 
 Example: rig/rig.py x86 --kernel 6.1 --program target/debug/wakepath --out target/rig rig/guest/look.sh
 """

@@ -11,7 +11,7 @@ use wakepath_compare::results::{
     find_pareto_front, say_per_machine,
 };
 use wakepath_compare::{Condition, Goal};
-use wakepath_report::html::{from_results, render};
+use wakepath_report::html::{from_results, render_html_report};
 use wakepath_results::{Document, ResultReader, RunRecord, import};
 
 use crate::errors;
@@ -268,6 +268,6 @@ pub(crate) fn report(
         let readers: Vec<ResultReader> = opened.iter().map(|(_, r)| (**r).clone()).collect();
         let view = from_results::build_view(&readers, baseline.as_deref())
             .map_err(errors::python_error)?;
-        render(&view).map_err(errors::python_error)
+        render_html_report(&view).map_err(errors::python_error)
     })
 }

@@ -18,6 +18,29 @@ pub fn assumes_power(machine_file: &str) -> bool {
     })
 }
 
+/// Further drives of a captured machine, which take no part in a simulation.
+const OTHER_DRIVES: &str = "other_drive";
+
+/// The number of figures that a machine's file marks as assumed; 0 for a file that cannot be read.
+pub fn count_assumed_figures(machine_file: &str) -> usize {
+    let Ok(machine) = machine_file.parse::<Table>() else {
+        return 0;
+    };
+    let tables = machine.iter().filter(|(key, _)| *key != OTHER_DRIVES);
+    tables.map(|(_, value)| count_assumed(value)).sum()
+}
+
+fn count_assumed(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(count_assumed).sum(),
+        Value::Table(figure) if figure.contains_key("value") => {
+            usize::from(figure.contains_key("assumed"))
+        }
+        Value::Table(table) => table.values().map(count_assumed).sum(),
+        _ => 0,
+    }
+}
+
 fn contains_assumed_power(key: &str, value: &Value) -> bool {
     match value {
         Value::Array(list) => list.iter().any(|value| contains_assumed_power(key, value)),
@@ -36,6 +59,17 @@ fn contains_assumed_power(key: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn assumed_figures_are_counted_wherever_they_stand() {
+        let assumed = "{ value = 3, assumed = \"typical\" }";
+        let file = format!(
+            "hz = {assumed}\nram_gib = 8\n[[cluster]]\nstatic_mw = {assumed}\nopps = [{{ khz = 1, uv = {assumed} }}]\n\
+             [[idle_state]]\npower_mw = {{ value = 3, source = \"a paper\" }}\n[[other_drive]]\nidle_w = {assumed}\n"
+        );
+        assert_eq!(count_assumed_figures(&file), 3);
+        assert_eq!(count_assumed_figures("no TOML"), 0);
+    }
 
     #[test]
     fn only_assumed_figures_that_power_follows_from_count() {

@@ -38,7 +38,7 @@ mod shortfalls;
 mod verdict;
 mod warnings;
 
-pub use assumed_power::assumes_power;
+pub use assumed_power::{assumes_power, count_assumed_figures};
 pub use correction::correct_by_benjamini_hochberg;
 pub use differences::describe_differences;
 pub use gain::{Gain, GainError, RESAMPLES, estimate_gain, interval_of_mean, standard_deviation};

@@ -434,7 +434,7 @@ fn advice_on_error(message: &str) -> &'static str {
     } else if message.contains("Permission denied") {
         "\nOnly files in its folder can be read."
     } else if MISSING.iter().any(|sign| message.contains(sign)) {
-        "\nThe kernel's headers have stand-ins with what governors of Linux 6.1 to 7.3 use (docs/own-governor.md); what \
+        "\nThe kernel's headers have stand-ins with what governors of Linux 6.1 to 7.3 use (docs/guides/own-governor.md); what \
          they lack, define in the file itself. There is no C library."
     } else {
         ""

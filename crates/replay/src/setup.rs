@@ -80,7 +80,7 @@ pub enum SetupError {
     /// The recorded machine has no idle driver.
     #[error(
         "the machine that was recorded had no idle driver, as most virtual machines, so its governor had nothing to choose \
-         among. Record one that has (docs/replay.md), or see what governors would do with other idle states. Give those of a \
+         among. Record one that has (docs/guides/replay.md), or see what governors would do with other idle states. Give those of a \
          machine (--machine rk3399, `wakepath machine list` has the names) or of your own (--states FILE.csv)"
     )]
     NoDriver,

@@ -37,7 +37,7 @@ pub enum RunOrigin {
     Replay,
     /// The machine itself.
     Live,
-    /// Laboratory: a virtual machine in virtual time, with known hardware (docs/laboratory.md).
+    /// Laboratory: a virtual machine in virtual time, with known hardware (docs/background/laboratory.md).
     Lab,
     /// Another tool's results.
     Import,
@@ -223,6 +223,9 @@ pub struct PolicyInfo {
     pub name: String,
     /// The policy's settings: `idle`, `freq` and so on, with full policy names or values.
     pub settings: BTreeMap<String, String>,
+    /// What a simulation of this policy assumes or leaves out, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl WorkloadInfo {

@@ -1,4 +1,4 @@
-//! Runs made by the laboratory (docs/laboratory.md), as a result directory.
+//! Runs made by the laboratory (docs/background/laboratory.md), as a result directory.
 //!
 //! The directory of the same study as it was simulated says what was planned; the laboratory's own program runs it in
 //! virtual machines and leaves a line of JSON for each run.

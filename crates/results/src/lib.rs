@@ -1,7 +1,7 @@
 //! A study's results: a directory that can be read again years later.
 //!
 //! Simulator, replay, measurement and import leave the same kind of directory, so a single comparison and report serve
-//! all. `docs/results.md` describes every file.
+//! all. `docs/reference/results.md` describes every file.
 //!
 //! - [`metric`]: the metric dictionary, with the meaning of each number.
 //! - [`document`]: `result.json`, with machines, workloads, policies and method.

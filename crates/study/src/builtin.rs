@@ -1,4 +1,4 @@
-//! Built-in studies and workloads by name, from `data/studies` and the repository's `workloads`.
+//! Built-in studies and workloads by name, from `data/studies`, and from `data/workloads`, a link to the repository's folder.
 
 /// Name, text.
 type Files = &'static [(&'static str, &'static str)];
@@ -14,7 +14,7 @@ const STUDIES: Files = files!["../data/studies/", ".toml":
     "polling-tbench", "iowait-rk3399", "rk3399-depth", "hwp-boost", "apst", "psd", "kernel-updates",
 ];
 
-const WORKLOADS: Files = files!["../../../workloads/", "":
+const WORKLOADS: Files = files!["../data/workloads/", "":
     "apst-1.fio", "apst-2.fio", "apst-3.fio", "apst-4.fio", "apst-5.fio", "apst-6.fio",
     "apst-7.fio", "async-random.fio", "async-sequential.fio", "browser-like.json", "build-like.json", "dbench-like.json",
     "desktop-at-rest.json",

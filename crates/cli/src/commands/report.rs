@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use wakepath_report::html::{from_results, render};
+use wakepath_report::html::{from_results, render_html_report};
 use wakepath_results::ResultReader;
 use wakepath_results::import;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let opened = import::open_results(&args.results)?;
     let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
     let view = from_results::build_view(&readers, args.baseline.as_deref())?;
-    let page = render(&view)?;
+    let page = render_html_report(&view)?;
     new_file::write_new_file(&args.output, args.force, |mut file| {
         Ok(file.write_all(page.as_bytes())?)
     })

@@ -17,7 +17,7 @@ use wakepath_units::printable;
 use crate::output::{self, PageFormat, Screen};
 use crate::waiting::{self, Jobs};
 
-/// Template for the page that `reproduce all --format markdown` prints.
+/// Template for the page that `reproduce all --format markdown` prints. The page has no cells: `make validation` writes them beside it, as CSV.
 const PAGE: &str = include_str!("../../data/validation.md");
 
 /// The exit code under `--exit-code` where an experiment does not meet its expectations.
@@ -31,7 +31,7 @@ Examples:
   wakepath reproduce iowait-rk3399 --format markdown
   wakepath reproduce mine.toml --exit-code
 
-docs/experiments.md says how to write an experiment.")]
+docs/guides/experiments.md says how to write an experiment.")]
 pub(crate) struct Args {
     /// Which experiment: a built-in one, or a study file with published values.
     #[arg(default_value = ALL, hide_default_value = true, value_parser = ExperimentName)]
@@ -121,7 +121,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
         PageFormat::Markdown => {
             let mut text = String::new();
             for outcome in &outcomes {
-                write_markdown_outcome(&mut text, outcome);
+                write_markdown_criteria(&mut text, outcome);
+                if !all {
+                    write_markdown_cells(&mut text, outcome);
+                }
+                write_markdown_fitted(&mut text, outcome);
             }
             if all {
                 text = PAGE
@@ -332,7 +336,8 @@ fn summary_in_words(summary: &ReproductionSummary) -> String {
     text
 }
 
-fn write_markdown_outcome(text: &mut String, outcome: &Outcome) {
+/// The heading of an experiment, what was simulated, and its criteria.
+fn write_markdown_criteria(text: &mut String, outcome: &Outcome) {
     let r = outcome;
     let _ = writeln!(
         text,
@@ -352,14 +357,22 @@ fn write_markdown_outcome(text: &mut String, outcome: &Outcome) {
         let _ = writeln!(text);
         write_markdown_table(text, &["expected", "", "found"], rows);
     }
-    for section in &r.sections {
+}
+
+/// A table for each metric of an experiment, with a row per cell.
+fn write_markdown_cells(text: &mut String, outcome: &Outcome) {
+    for section in &outcome.sections {
         let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
         let (header, rows) = section_header_and_rows(section);
         write_markdown_table(text, &header, rows.into_iter());
     }
-    if !r.fitted_figures.is_empty() {
+}
+
+/// The figures of machines that were fitted to an experiment.
+fn write_markdown_fitted(text: &mut String, outcome: &Outcome) {
+    if !outcome.fitted_figures.is_empty() {
         let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);
-        let rows = r.fitted_figures.iter().map(|f| {
+        let rows = outcome.fitted_figures.iter().map(|f| {
             vec![
                 figure_name_and_key(f),
                 f.value.to_string(),

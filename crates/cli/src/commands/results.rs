@@ -9,11 +9,11 @@ use wakepath_results::laboratory;
 use wakepath_results::question::is_empty_or_contains;
 use wakepath_results::rows::TimelineRow;
 use wakepath_results::timeline::Timeline;
-use wakepath_results::{Mode, ResultReader, merge_shards};
+use wakepath_results::{Better, METRICS, Mode, ResultReader, merge_shards};
 use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::new_file;
-use crate::output::{self, Screen};
+use crate::output::{self, PageFormat, Screen};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -29,6 +29,8 @@ enum Verb {
     Laboratory(LaboratoryArgs),
     /// Write timelines of simulated results for Perfetto: a few milliseconds around a request of about the 99th percentile.
     Timeline(TimelineArgs),
+    /// The metrics that wakepath knows: unit, which direction is better, meaning.
+    Metrics(MetricsArgs),
 }
 
 #[derive(clap::Args)]
@@ -92,11 +94,49 @@ struct TimelineArgs {
     force: bool,
 }
 
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath results metrics
+  wakepath results metrics --format csv")]
+struct MetricsArgs {
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: PageFormat,
+}
+
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
         Verb::Merge(args) => merge_shard_results(args, out),
         Verb::Laboratory(args) => import_laboratory(args, out),
         Verb::Timeline(args) => write_timeline(args, out),
+        Verb::Metrics(args) => print_metrics(args.format, out),
+    }
+}
+
+/// Prints the metric dictionary.
+fn print_metrics(format: PageFormat, out: &mut Screen) -> anyhow::Result<()> {
+    let header = ["metric", "title", "unit", "better", "meaning"];
+    let rows = METRICS.iter().map(|metric| {
+        let better = match metric.better {
+            Better::Higher => "more",
+            Better::Lower => "less",
+            Better::Neither => "",
+        };
+        let cells: [&str; 5] = [
+            &metric.name,
+            &metric.title,
+            &metric.unit,
+            better,
+            &metric.meaning,
+        ];
+        cells.map(str::to_owned)
+    });
+    match format {
+        PageFormat::Table => output::write_table(out, header, rows),
+        PageFormat::Csv => output::write_csv(out, header, rows),
+        PageFormat::Markdown => output::write_markdown_table(out, header, rows),
+        PageFormat::Json => output::write_json(out, &METRICS),
     }
 }
 
@@ -121,7 +161,7 @@ fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
     let timeline = Timeline::from_rows(&titles.join(" / "), &rows);
     new_file::write_new_file(path, args.force, |file| {
-        perfetto::write(BufWriter::new(file), &timeline)?;
+        perfetto::write_perfetto_trace(BufWriter::new(file), &timeline)?;
         Ok(())
     })
     .with_context(|| path.display().to_string())?;

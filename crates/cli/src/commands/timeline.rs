@@ -116,7 +116,7 @@ impl TimelineArgs {
             let mut observed = Observed::new(&machine, workload, span, |_| waiting::is_cancelled());
             sim.simulate(cell, &mut observed)?;
             let out = BufWriter::new(UntilCancelled(file));
-            perfetto::write(out, &observed.into_timeline())?;
+            perfetto::write_perfetto_trace(out, &observed.into_timeline())?;
             Ok(())
         })
     }

@@ -1,4 +1,4 @@
-//! A governor that was made worse on purpose looks worse in every table (docs/own-governor.md), and the kernel's own C
+//! A governor that was made worse on purpose looks worse in every table (docs/guides/own-governor.md), and the kernel's own C
 //! gives what the policy of its version gives.
 
 #![allow(
@@ -58,7 +58,7 @@ fn run(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
 
 /// The page's blocks of a language in section 2.
 fn block(language: &str) -> Vec<String> {
-    let page = fs::read_to_string(repository().join("docs/own-governor.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/guides/own-governor.md")).unwrap();
     let section = page.split("\n## 2. ").nth(1).unwrap();
     let section = section.split("\n## 3. ").next().unwrap();
     let start = format!("```{language}\n");

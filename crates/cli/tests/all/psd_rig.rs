@@ -1,5 +1,5 @@
-//! Latency leases in virtual machines with several idle states (docs/rig.md): by the kernel module `wakepath_psd`
-//! (docs/module.md), and by `wakepath daemon` (docs/daemon.md).
+//! Latency leases in virtual machines with several idle states (docs/background/laboratory.md): by the kernel module `wakepath_psd`,
+//! and by `wakepath daemon` (docs/guides/psd.md).
 
 #![allow(
     clippy::unwrap_used,
@@ -293,7 +293,7 @@ fn the_module_keeps_its_leases_on_linux_7_3() {
     check_module("the_module_keeps_its_leases_on_linux_7_3", "7.3");
 }
 
-/// What docs/module.md says of DKMS, done by Debian's own dkms.
+/// What docs/guides/psd.md says of DKMS, done by Debian's own dkms.
 #[test]
 #[ignore = "nightly: it fetches dkms and builds the module once more"]
 fn dkms_installs_the_module() {
@@ -337,7 +337,7 @@ fn the_module_has_the_version_of_wakepath() {
         ),
         ("module/dkms.conf", format!("PACKAGE_VERSION=\"{version}\"")),
         (
-            "docs/module.md",
+            "docs/guides/psd.md",
             format!("/usr/src/wakepath-psd-{version}\n"),
         ),
     ] {

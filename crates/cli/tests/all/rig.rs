@@ -1,4 +1,4 @@
-//! Recordings made in virtual machines, where governors choose among several idle states (docs/rig.md): by wakepath
+//! Recordings made in virtual machines, where governors choose among several idle states (docs/background/laboratory.md): by wakepath
 //! itself, by trace-cmd and by perf, and replayed.
 
 #![allow(

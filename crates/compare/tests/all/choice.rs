@@ -51,6 +51,7 @@ fn source(name: &str, policies: &Policies<'_>, runs: u32, noise: f64) -> Source 
             .map(|(name, ..)| PolicyInfo {
                 name: (*name).to_owned(),
                 settings: BTreeMap::new(),
+                notes: Vec::new(),
             })
             .collect(),
         baseline: policies[0].0.to_owned(),

@@ -324,10 +324,10 @@ fn nothing_is_left_of_them() {
     wait(&mut || running(&mark) == 0);
 }
 
-/// The program that docs/own-governor.md shows, and the exchange before it.
+/// The program that docs/guides/own-governor.md shows, and the exchange before it.
 #[test]
 fn the_pages_program_answers_as_the_page_says() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/own-governor.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/own-governor.md");
     let page = fs::read_to_string(page).unwrap();
     let block = |start: &str| {
         let rest = page.split(&format!("```{start}\n")).nth(1).unwrap();

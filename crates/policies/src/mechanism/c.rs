@@ -7,7 +7,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     kind: Kind::Idle,
     versioned: false,
     summary: "a governor of your own: the C file of a kernel's governor, compiled and run beside",
-    source: "the file; docs/own-governor.md",
+    source: "the file; docs/guides/own-governor.md",
     on: &[Place::Sim, Place::Replay],
     keys: &[],
     overlaps: &[],

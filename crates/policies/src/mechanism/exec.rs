@@ -7,7 +7,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     kind: Kind::Idle,
     versioned: false,
     summary: "a governor of your own: a program that answers a call log line by line",
-    source: "the program; docs/own-governor.md",
+    source: "the program; docs/guides/own-governor.md",
     on: &[Place::Sim, Place::Replay],
     keys: &[],
     overlaps: &[],

@@ -1,4 +1,4 @@
-//! rt-app's logs, as the laboratory hands them over (docs/laboratory.md).
+//! rt-app's logs, as the laboratory hands them over (docs/background/laboratory.md).
 //!
 //! rt-app 1.0 writes a file per thread. After two lines that begin with `#`, a line stands for a phase that the
 //! thread has gone through once. It has thread, turns of its loop, run, period, start, end, start since the

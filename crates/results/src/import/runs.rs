@@ -110,6 +110,7 @@ impl ImportedRuns {
                 policies.push(PolicyInfo {
                     name: run.key.policy.clone(),
                     settings: BTreeMap::new(),
+                    notes: Vec::new(),
                 });
             }
         }

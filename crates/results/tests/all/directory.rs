@@ -51,6 +51,7 @@ fn document() -> Document {
         policies: vec![PolicyInfo {
             name: "menu".to_owned(),
             settings: BTreeMap::new(),
+            notes: Vec::new(),
         }],
         baseline: "menu".to_owned(),
         repeats: 2,

@@ -216,7 +216,7 @@ fn note_assumed_epp_effect(in_force: &PolicySet) -> Option<String> {
     };
     Some(format!(
         "EPP {epp} moves {end} of the processor's own range of clocks along a straight line. This is assumed; only the \
-         direction is published (docs/frequency.md, \"What EPP does\")"
+         direction is published (docs/background/frequency.md, \"What EPP does\")"
     ))
 }
 

@@ -1,7 +1,7 @@
 //! Study files: workloads and policies in one TOML file.
 //!
 //! This module reads and checks the file itself; [`crate::plan`] finds the named machine, workloads and policies.
-//! `docs/studies.md` describes the format.
+//! `docs/guides/studies.md` describes the format.
 
 mod check;
 mod error;

@@ -87,7 +87,7 @@ impl Plan {
         }
         Err(StudyError::Settings(format!(
             "{}: this study runs code that its file names: {}. It is confined as far as this kernel can \
-             (docs/own-governor.md). Look at it first; --allow-programs runs it",
+             (docs/guides/own-governor.md). Look at it first; --allow-programs runs it",
             self.origin,
             self.foreign.join(", ")
         )))

@@ -98,7 +98,27 @@ impl PlannedPolicy {
         wakepath_results::PolicyInfo {
             name: self.name.clone(),
             settings,
+            notes: match target {
+                RunOrigin::Sim => self.notes_for(machines),
+                _ => Vec::new(),
+            },
         }
+    }
+
+    /// What a simulation of the set on these machines assumes or leaves out, each remark once. A set that does not fit a
+    /// machine is refused elsewhere and has no remarks.
+    fn notes_for(&self, machines: &[PlannedMachine]) -> Vec<String> {
+        let models = machines.iter().filter_map(|machine| machine.model.as_ref());
+        let mut notes: Vec<String> = Vec::new();
+        for note in models
+            .filter_map(|model| wakepath_sim::notes_on_policies(model, &self.set).ok())
+            .flatten()
+        {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
     }
 
     /// Whether two policies make equal changes on these machines.

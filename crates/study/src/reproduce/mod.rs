@@ -4,7 +4,7 @@
 //! published values, and expectations about the simulation. [`reproduce`] runs experiments on all threads in the current
 //! rayon pool, and sets published beside simulated values. The result is independent from the number of threads.
 //!
-//! `docs/experiments.md` says how to add one.
+//! `docs/guides/experiments.md` says how to add one.
 
 mod cell;
 mod criterion;

@@ -1,6 +1,6 @@
 //! Recordings: events on a real machine, in wakepath's own file format.
 //!
-//! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in a Parquet file (`docs/trace-format.md`).
+//! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in a Parquet file (`docs/reference/trace-format.md`).
 //! `wakepath record` and `wakepath import` use [`Writer`], `wakepath replay` uses [`Reader`]; both need bounded memory.
 //! [`IdleTracker`] puts idle periods together; [`IdlePairs`] makes idle periods from the entries and exits in kernel traces.
 

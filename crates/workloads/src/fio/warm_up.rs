@@ -9,7 +9,7 @@ use wakepath_units::Nanoseconds;
 
 use super::{FioJob, FioJobFile, Rate};
 
-/// The longest warm-up that is chosen by default. `docs/model.md` has how long governors take to settle.
+/// The longest warm-up that is chosen by default. `docs/background/model.md` has how long governors take to settle.
 pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
 
 /// The default warm-up as a multiple of the time that counts. Warm-up costs as much simulation as counted time, and

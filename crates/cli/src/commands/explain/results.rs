@@ -293,6 +293,7 @@ fn describe_policy(metadata: &Metadata) -> PolicyInfo {
     PolicyInfo {
         name: RECORDED.to_owned(),
         settings,
+        notes: Vec::new(),
     }
 }
 

@@ -151,7 +151,7 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out, "|---|---|---|---|")?;
     for row in rows {
         let more = row.see.map_or_else(String::new, |place| {
-            format!(" See [{}]({place}).", title_of_link(place))
+            format!(" See [{}](../{place}).", title_of_link(place))
         });
         let range = if row.is_bounded_figure() {
             format!(" Range: {}.", row.range_text())
@@ -170,11 +170,16 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The words for a link to a place such as `model.md#work-at-depth`.
+/// The words for a link to a place in `docs/` such as `background/model.md#work-at-depth`.
 fn title_of_link(place: &str) -> String {
-    let name = match place.split_once('#') {
-        Some((_, section)) => section,
-        None => place.trim_end_matches(".md"),
+    let (page, section) = place.split_once('#').unwrap_or((place, ""));
+    let name = match section {
+        "" => page
+            .rsplit('/')
+            .next()
+            .unwrap_or(page)
+            .trim_end_matches(".md"),
+        _ => section,
     };
     name.replace('-', " ")
 }

@@ -1,4 +1,4 @@
-//! All mechanisms as Markdown tables, for docs/policies.md.
+//! All mechanisms as Markdown tables, for docs/reference/policies.md.
 
 use std::io;
 

@@ -1,34 +1,35 @@
 //! Every policy's metrics beside the baseline's, as `wakepath compare` has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_compare::figure::{Unit, doubt_about_mean};
 use wakepath_compare::results::{
     self, CompareError, CompareOptions, Source, compare_results, name_beside_sources,
 };
 use wakepath_compare::{
-    Verdict, describe_differences, describe_mixed_scopes_of_machines, describe_shortfalls,
+    Verdict, count_assumed_figures, describe_differences, describe_mixed_scopes_of_machines,
+    describe_shortfalls,
 };
-use wakepath_results::{Better, Metric, Question};
+use wakepath_results::{Better, Metric, Question, RunOrigin};
 
-use super::super::view::{self, PageRow, Tone, View};
+use super::super::view::{self, Focus, Limit, PageRow, Tone, View};
 use super::error::FromResultsError;
-use super::place::{Place, read_rows, warn_of_unplaced};
+use super::place::{Place, caution_of_rows_left_out, rows_or_caution_if_missing};
 
 /// Values by workload, metric and policy, in the page's units if the page shows the metric.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
 
-/// Values and results, compared.
+/// Metric values of all results, and their comparison.
 pub(super) struct Compared {
-    /// All values.
+    /// Values of all runs by workload, metric and policy.
     pub(super) series: Series,
-    /// The results in the order of the places.
+    /// Results to compare, in the order in which the page takes them.
     sources: Vec<Source>,
-    /// Index in the view by the comparison's policy names.
+    /// Index of a policy in the view, by the policy's name in the comparison.
     policies: BTreeMap<String, usize>,
     /// The comparison on the page; none if there is nothing to compare.
     comparison: Option<results::Comparison>,
-    /// Units for the view's metrics.
+    /// Units in which the page shows its metrics, in the order of the view.
     units: Vec<Unit>,
 }
 
@@ -54,7 +55,7 @@ pub(super) fn add_comparison(
     let comparison = compare_results(&compared.sources, &options)?;
     compared.mark_baselines(view, &comparison);
     compared.add_metrics(view, &comparison);
-    view.rows = compared.page_rows(view, &comparison.rows);
+    view.rows = compared.rows_for_page(view, &comparison.rows);
     compared.comparison = Some(comparison);
     Ok(compared)
 }
@@ -66,7 +67,8 @@ impl Compared {
         let mut sources = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let mut lost = 0;
-            let rows = read_rows(view, "comparison", place.reader.read_metric_rows())?;
+            let rows =
+                rows_or_caution_if_missing(view, "comparison", place.reader.read_metric_rows())?;
             for row in &rows {
                 match place.find_cell([&row.machine, &row.workload, &row.policy]) {
                     Some((workload, policy)) => series
@@ -76,10 +78,11 @@ impl Compared {
                     None => lost += 1,
                 }
             }
-            warn_of_unplaced(view, "metrics.parquet", lost);
-            // The name is never shown: it only keeps policies of several results apart.
+            caution_of_rows_left_out(view, "metrics.parquet", lost);
+            // This name of a result is never shown: it only keeps policies of several results apart.
             sources.push(Source::new(&index.to_string(), place.reader, rows)?);
         }
+        view.assumed_figures = assumed_figures(&sources);
         let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
             let names = place.policies.iter();
             names.map(|(name, index)| (name_beside_sources(&sources, source, name), *index))
@@ -113,7 +116,9 @@ impl Compared {
         self.units = units.collect();
         view.assumes_power = comparison.assumes_power;
         let metrics = comparison.metrics.iter().zip(&self.units);
-        view.metrics = metrics.map(|(m, unit)| page_metric(m, unit)).collect();
+        view.metrics = metrics
+            .map(|(m, unit)| describe_metric_for_page(m, unit))
+            .collect();
         for ((_, name, _), values) in &mut self.series {
             if let Some(metric) = view.metrics.iter().position(|m| m.name == *name) {
                 for value in values {
@@ -142,15 +147,42 @@ impl Compared {
         cautions
     }
 
-    /// A comparison's rows for the page.
-    fn page_rows(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
+    /// The unit of the view's metric number `metric`.
+    pub(super) fn unit(&self, metric: usize) -> Option<&Unit> {
+        self.units.get(metric)
+    }
+
+    /// The focus of a question with a goal, whose answer is `winner`; `None` if the page does not have the metric.
+    pub(super) fn focus(
+        &self,
+        view: &View,
+        question: &Question,
+        winner: Option<&usize>,
+    ) -> Option<Focus> {
+        let limits = question.keep.iter().filter_map(|condition| {
+            let metric = metric_index(view, &condition.metric)?;
+            Some(Limit {
+                metric,
+                value: condition.limit * self.units.get(metric)?.factor,
+                is_upper: condition.below,
+            })
+        });
+        Some(Focus {
+            metric: metric_index(view, &question.metric)?,
+            limits: limits.collect(),
+            winner: winner.copied(),
+        })
+    }
+
+    /// Rows of a comparison as the page shows them, sorted by workload, metric and policy.
+    fn rows_for_page(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
         let placed = rows.iter().filter_map(|row| {
             let load = row.load.to_string();
             let workload = view.workloads.iter().position(|w| w.name == load)?;
             let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
             let policy = *self.policies.get(&row.policy)?;
             let unit = self.units.get(metric)?;
-            Some(page_row(row, [workload, metric, policy], unit))
+            Some(row_for_page(row, [workload, metric, policy], unit))
         });
         let mut page_rows: Vec<PageRow> = placed.collect();
         page_rows.sort_by_key(|r| (r.workload, r.metric, r.policy));
@@ -179,7 +211,7 @@ impl Compared {
 
     /// Compares with the baseline that a question in result number `index` names. P-values are corrected for the
     /// comparisons in the answer only.
-    pub(super) fn with_baseline(
+    pub(super) fn compare_for_question(
         &self,
         view: &View,
         index: usize,
@@ -208,18 +240,40 @@ impl Compared {
             ..CompareOptions::default()
         };
         match compare_results(&sources, &options) {
-            Ok(comparison) => Ok(self.page_rows(view, &comparison.rows)),
+            Ok(comparison) => Ok(self.rows_for_page(view, &comparison.rows)),
             Err(CompareError::Nothing) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
 }
 
-fn page_metric(metric: &Metric, unit: &Unit) -> view::PageMetric {
+fn metric_index(view: &View, name: &str) -> Option<usize> {
+    view.metrics.iter().position(|metric| metric.name == name)
+}
+
+/// Assumed figures of all machines that runs were simulated or replayed on, each description once.
+fn assumed_figures(sources: &[Source]) -> usize {
+    let modelled = sources
+        .iter()
+        .filter(|source| matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay));
+    let descriptions: BTreeSet<&String> = modelled
+        .flat_map(|source| {
+            let machines = source.document.machines.iter();
+            machines.filter_map(|machine| source.files.get(&machine.source))
+        })
+        .collect();
+    descriptions
+        .into_iter()
+        .map(|text| count_assumed_figures(text))
+        .sum()
+}
+
+fn describe_metric_for_page(metric: &Metric, unit: &Unit) -> view::PageMetric {
     view::PageMetric {
         name: metric.name.to_string(),
         title: metric.title.to_string(),
         unit: unit.name.clone(),
+        factor: unit.factor,
         meaning: metric.meaning.to_string(),
         higher_is_better: match metric.better {
             Better::Higher => Some(true),
@@ -229,8 +283,12 @@ fn page_metric(metric: &Metric, unit: &Unit) -> view::PageMetric {
     }
 }
 
-/// A comparison's row for the page.
-fn page_row(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> PageRow {
+/// A row of a comparison in the page's units.
+fn row_for_page(
+    row: &results::Row,
+    [workload, metric, policy]: [usize; 3],
+    unit: &Unit,
+) -> PageRow {
     PageRow {
         workload,
         metric,
