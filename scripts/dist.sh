@@ -54,7 +54,7 @@ cp target/wheels/wakepath-*.whl "$dist"
 say "wheel and Debian package"
 
 scripts/package-rpm.sh "$dist"/*.deb "$dist"
-.cache/cargo-sbom/bin/cargo-sbom sbom --cargo-package wakepath-cli --output-format spdx_json_2_3 >"$dist/wakepath-$version.spdx.json"
+.cache/cargo-sbom/bin/cargo-sbom --cargo-package wakepath-cli --output-format spdx_json_2_3 >"$dist/wakepath-$version.spdx.json"
 (cd "$dist" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum >SHA256SUMS)
 say "all of target/dist"
 (cd "$dist" && du -h --apparent-size -- *)
