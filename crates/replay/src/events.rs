@@ -125,7 +125,8 @@ impl<'a> SharedState<'a> {
             EventKind::Frequency(_)
             | EventKind::Queueing(_)
             | EventKind::Interrupt(_)
-            | EventKind::Task { .. } => {}
+            | EventKind::Task { .. }
+            | EventKind::Clock(_) => {}
             EventKind::Lost { .. } => {
                 cpu.forget_history(self.setup);
                 self.drives.forget_requests();

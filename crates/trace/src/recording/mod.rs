@@ -13,13 +13,14 @@ mod packed;
 mod pages;
 mod pairs;
 mod reader;
+mod residency;
 mod rows;
 mod writer;
 
 pub use error::{RecordingError, tail_path};
 pub use event::{
-    Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
-    TimerKind,
+    Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
+    TaskStep, TimerKind,
 };
 pub use idle_tracker::IdleTracker;
 pub use metadata::{
@@ -28,6 +29,7 @@ pub use metadata::{
 };
 pub use pairs::{IdlePairs, PairCounts};
 pub use reader::{Batch, Reader, Visitor};
+pub use residency::{IdleResidency, ReachedState, RequestedState};
 pub use rows::{FlagCounts, PackedIdlePeriod};
 pub use writer::{Overwrite, Writer};
 

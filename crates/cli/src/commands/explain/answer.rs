@@ -1,33 +1,36 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, ProcessParts, RequestKind,
-    TimerLateness, Unseparated, WaitParts,
+    ClockRange, ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, RequestKind,
+    SubmitterParts, TimerLateness, Unseparated, WaitParts,
 };
 
-use super::help;
+use super::arguments::By;
 use super::wording::{
     count_kinds_with_sentences, direction_in_words, format_us, name_of_kind,
     name_of_remaining_time, size_in_words,
 };
+use super::{help, residency};
 use crate::output::{self, Format, Screen};
 
-/// Prints an explanation.
+/// Prints an explanation, whose kinds are told apart `by` submitter or not.
 pub(super) fn print_explanation(
     explanation: &Explanation,
+    by: Option<By>,
     format: Format,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
         Format::Json => output::write_json(out, explanation),
-        Format::Csv => output::write_csv(out, csv_header(), rows_per_request_kind(explanation)),
-        Format::Table => print_answer(explanation, out),
+        Format::Csv => output::write_csv(out, csv_header(by), rows_per_request_kind(explanation)),
+        Format::Table => print_answer(explanation, by, out),
     }
 }
 
 /// Prints an interval's explanation as CSV, with the interval's number, from 1, before each row.
 pub(super) fn print_interval_csv(
     explanation: &Explanation,
+    by: Option<By>,
     number: u64,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
@@ -36,14 +39,21 @@ pub(super) fn print_interval_csv(
     if number > 1 {
         return output::write_csv_rows(out, rows);
     }
-    output::write_csv(out, [&["interval"][..], &csv_header()].concat(), rows)
+    output::write_csv(out, [&["interval"][..], &csv_header(by)].concat(), rows)
 }
 
-fn csv_header() -> Vec<&'static str> {
-    [&PARTS[..], &WAITS, &EXITS].concat()
+fn csv_header(by: Option<By>) -> Vec<&'static str> {
+    [&name_header(by)[..], &PARTS, &WAITS, &EXITS].concat()
 }
 
-fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
+/// Titles of the columns that name a kind of requests, first in every table of kinds.
+fn name_header(by: Option<By>) -> Vec<&'static str> {
+    let columns = ["device", "direction", "size"];
+    columns.into_iter().chain(by.map(By::column)).collect()
+}
+
+fn print_answer(explanation: &Explanation, by: Option<By>, out: &mut Screen) -> anyhow::Result<()> {
+    let names = name_header(by);
     print_kind_sentences(&explanation.kinds, out)?;
     for lateness in &explanation.timers {
         out.write_folded(&timer_lateness_sentence(explanation, lateness), 2)?;
@@ -52,17 +62,18 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         out.write_folded(&probe_cost_sentence(probes), 2)?;
     }
     writeln!(out)?;
-    output::write_table(out, PARTS, explanation.kinds.iter().map(request_part_cells))?;
+    let parts = explanation.kinds.iter().map(parts_row);
+    output::write_table(out, [&names[..], &PARTS].concat(), parts)?;
     let waited = explanation.kinds.iter().filter(|kind| kind.wait.is_some());
     let waits: Vec<Vec<String>> = waited.map(task_wait_row).collect();
     if !waits.is_empty() {
         writeln!(out)?;
-        output::write_table(out, [&PARTS[..NAMES], &WAITS].concat(), waits)?;
+        output::write_table(out, [&names[..], &WAITS].concat(), waits)?;
     }
     let exits: Vec<Vec<String>> = exit_cost_rows(explanation).collect();
     if !exits.is_empty() {
         writeln!(out)?;
-        output::write_table(out, [&PARTS[..NAMES], &EXITS].concat(), exits)?;
+        output::write_table(out, [&names[..], &EXITS].concat(), exits)?;
     }
     writeln!(out)?;
     output::write_table(
@@ -70,14 +81,22 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         INTERRUPTS,
         explanation.interrupts.iter().map(interrupt_part_cells),
     )?;
-    if !explanation.processes.is_empty() {
-        writeln!(out)?;
-        let rows = explanation.processes.iter().map(process_part_cells);
-        output::write_table(out, [&PROCESSES[..], &WAITS].concat(), rows)?;
+    for (by, submitters) in [
+        (By::Process, &explanation.processes),
+        (By::Cgroup, &explanation.cgroups),
+    ] {
+        if !submitters.is_empty() {
+            writeln!(out)?;
+            let header = [&[by.column(), "requests", "mean us"][..], &WAITS].concat();
+            output::write_table(out, header, submitters.iter().map(submitter_cells))?;
+        }
     }
     if !explanation.hops.is_empty() {
         writeln!(out)?;
         output::write_table(out, HOPS, explanation.hops.iter().map(interrupt_hop_cells))?;
+    }
+    if let Some(shares) = &explanation.residency {
+        residency::print(shares, out)?;
     }
     if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
         let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
@@ -172,9 +191,20 @@ fn kind_sentences(kind: &RequestKind) -> Vec<String> {
     for state in &kind.split.states {
         all.extend(exit_cost_sentence(kind, state));
     }
+    all.extend(kind.clock.as_ref().map(clock_sentence));
     all.extend(queue_sentence(kind));
     all.extend(wake_up_sentence(kind));
     all
+}
+
+fn clock_sentence(clock: &ClockRange) -> String {
+    let ghz = |khz: u32| format!("{:.1}", f64::from(khz) / 1e6);
+    format!(
+        "  Clock of the interrupted CPU: {} GHz in the mean, {} to {}.",
+        ghz(clock.mean_khz),
+        ghz(clock.lowest_khz),
+        ghz(clock.highest_khz)
+    )
 }
 
 fn queue_sentence(kind: &RequestKind) -> Option<String> {
@@ -222,7 +252,7 @@ fn wake_up_sentence(kind: &RequestKind) -> Option<String> {
 }
 
 fn charged_time_in_words(kind: &RequestKind, state: &ExitCost) -> Option<String> {
-    let mean = state.cost?.mean_ns * kind.share(state.met);
+    let mean = state.cost?.mean_ns * kind.share_of_requests(state.met);
     Some(format!(
         "{} {}",
         kind.state_name(state.state),
@@ -244,7 +274,7 @@ fn exit_cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
             format_us(cost.low_ns),
             format_us(cost.high_ns),
             kind.state_name(reference),
-            100.0 * kind.share(state.met)
+            100.0 * kind.share_of_requests(state.met)
         ));
     }
     let why = explain_absence(state.reason?);
@@ -271,10 +301,7 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
     }
 }
 
-const PARTS: [&str; 20] = [
-    "device",
-    "direction",
-    "size",
+const PARTS: [&str; 17] = [
     "requests",
     "woke a task",
     "mean us",
@@ -318,11 +345,6 @@ const INTERRUPTS: [&str; 6] = [
 
 const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
-const PROCESSES: [&str; 3] = ["process", "requests", "mean us"];
-
-/// Headings of the columns that name a kind of requests, first in every table.
-const NAMES: usize = 3;
-
 const EXITS: [&str; 9] = [
     "state",
     "met",
@@ -346,7 +368,7 @@ fn rows_per_request_kind(explanation: &Explanation) -> impl Iterator<Item = Vec<
             .map(|state| exit_cost_cells(kind, state).to_vec());
         exits.chain(without).map(|cells| {
             let wait = task_wait_cells(kind.wait.as_ref()).to_vec();
-            [request_part_cells(kind).to_vec(), wait, cells].concat()
+            [parts_row(kind), wait, cells].concat()
         })
     })
 }
@@ -355,18 +377,29 @@ fn exit_cost_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>
     explanation.kinds.iter().flat_map(|kind| {
         let states = kind.split.states.iter();
         states.map(|state| {
-            let names = request_part_cells(kind).into_iter().take(NAMES);
+            let names = name_cells(kind).into_iter();
             names.chain(exit_cost_cells(kind, state)).collect()
         })
     })
 }
 
-fn request_part_cells(kind: &RequestKind) -> [String; PARTS.len()] {
-    let parts = &kind.parts;
-    [
+fn name_cells(kind: &RequestKind) -> Vec<String> {
+    let cells = [
         kind.device.clone(),
         direction_in_words(kind).to_owned(),
         size_in_words(kind.bytes),
+    ];
+    cells.into_iter().chain(kind.submitter.clone()).collect()
+}
+
+fn parts_row(kind: &RequestKind) -> Vec<String> {
+    let names = name_cells(kind).into_iter();
+    names.chain(request_part_cells(kind)).collect()
+}
+
+fn request_part_cells(kind: &RequestKind) -> [String; PARTS.len()] {
+    let parts = &kind.parts;
+    [
         kind.requests.to_string(),
         kind.woke.to_string(),
         format_us(parts.latency_ns),
@@ -388,7 +421,7 @@ fn request_part_cells(kind: &RequestKind) -> [String; PARTS.len()] {
 }
 
 fn task_wait_row(kind: &RequestKind) -> Vec<String> {
-    let names = request_part_cells(kind).into_iter().take(NAMES);
+    let names = name_cells(kind).into_iter();
     names.chain(task_wait_cells(kind.wait.as_ref())).collect()
 }
 
@@ -434,16 +467,14 @@ fn interrupt_hop_cells(hop: &HopParts) -> [String; HOPS.len()] {
     ]
 }
 
-fn process_part_cells(process: &ProcessParts) -> Vec<String> {
+fn submitter_cells(submitter: &SubmitterParts) -> Vec<String> {
     let names = [
-        process.name.clone(),
-        process.requests.to_string(),
-        format_us(process.latency_ns),
+        submitter.name.clone(),
+        submitter.requests.to_string(),
+        format_us(submitter.latency_ns),
     ];
-    names
-        .into_iter()
-        .chain(task_wait_cells(process.wait.as_ref()))
-        .collect()
+    let wait = task_wait_cells(submitter.wait.as_ref());
+    names.into_iter().chain(wait).collect()
 }
 
 fn exit_cost_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {

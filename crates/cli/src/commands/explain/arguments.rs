@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use clap::ValueEnum;
+use wakepath_explain::Submitter;
 use wakepath_trace::recording::Metadata;
 
 use crate::output::Format;
@@ -20,6 +22,7 @@ use crate::until;
   sudo wakepath explain
   sudo wakepath explain --drive nvme0n1 -- fio job.fio
   sudo wakepath explain --watch
+  sudo wakepath explain --by cgroup
   sudo wakepath explain -o load --duration 1m && wakepath report load
   sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet")]
 pub(crate) struct Args {
@@ -32,6 +35,9 @@ pub(crate) struct Args {
     /// Only requests of this drive, such as nvme0n1.
     #[arg(long, value_name = "NAME")]
     pub(super) drive: Option<String>,
+    /// Tell kinds of requests apart by who submitted them, too: by process, or by cgroup.
+    #[arg(long, value_name = "SUBMITTER", value_enum)]
+    pub(super) by: Option<By>,
     /// Explain each interval, until Ctrl-C.
     #[arg(long, conflicts_with = "recording")]
     pub(super) watch: bool,
@@ -53,6 +59,34 @@ pub(crate) struct Args {
     /// A command to run meanwhile; watching ends with it.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
     pub(super) command: Vec<OsString>,
+}
+
+/// What tells submitters of requests apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum By {
+    /// The name of the submitting thread.
+    Process,
+    /// The cgroup of the submitting thread.
+    Cgroup,
+}
+
+impl By {
+    /// Title of the column with submitters.
+    pub(super) const fn column(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Cgroup => "cgroup",
+        }
+    }
+}
+
+impl From<By> for Submitter {
+    fn from(by: By) -> Self {
+        match by {
+            By::Process => Self::Process,
+            By::Cgroup => Self::Cgroup,
+        }
+    }
 }
 
 /// The number of the drive whose requests are asked for; `None` for all drives.

@@ -35,9 +35,12 @@ pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
     }
 }
 
-/// Warns of parts that cannot be known, because the recording lacks their events.
+/// The first version of the format with queueing, interrupts and steps of tasks.
+const FIRST_WITH_QUEUEING: u32 = 2;
+
+/// Says which parts cannot be known.
 pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
-    if metadata.schema < SCHEMA {
+    if metadata.schema < FIRST_WITH_QUEUEING {
         note!(
             "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
             metadata.schema
@@ -71,9 +74,9 @@ pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
             "no wake-ups: an exit that a wake-up caused may count as the drive's",
         ),
         (
-            recorded.frequency,
-            "no frequency changes: the clock is not known, and requests at different clocks are compared; HWP and amd-pstate-epp \
-             send no such events, and recordings have no cycles of perf events",
+            recorded.frequency.max(recorded.clock),
+            "no cycles of CPUs (perf events) and no frequency changes: the clock is not known, and requests at different clocks are \
+             compared; virtual machines often count no cycles, and HWP and amd-pstate-epp send no frequency changes",
         ),
         (
             recorded.timers,
@@ -84,11 +87,21 @@ pub(super) fn warn_of_missing_hooks(metadata: &Metadata) {
             note!("{what}");
         }
     }
-    if recorded.idle != DataQuality::Missing {
+    if recorded.idle != DataQuality::Missing && metadata.idle_states.is_empty() {
         note!(
-            "no residency counters: states are those requested; the share that the hardware reached, and what its package did, \
-             are not known"
+            "no idle states by name: a trace has none, nor has a kernel without cpuidle driver, which calls its halt state 1; \
+             declared exits, and what would help by them, are not known"
         );
+    }
+    let residency = metadata.residency.as_ref();
+    if recorded.idle != DataQuality::Missing && residency.is_none_or(|r| r.reached.is_empty()) {
+        note!(
+            "no residency counters of cores and packages: states are those requested; the share that the hardware reached, and \
+             what its package did, are not known"
+        );
+    }
+    if recorded.queueing != DataQuality::Missing && metadata.cgroups.is_empty() {
+        note!("no cgroups: the submitters' cgroups are not known");
     }
 }
 

@@ -112,7 +112,7 @@ impl Watch<'_> {
             }
         }
         warn_of_missing_hooks(self.stream.metadata());
-        answer::print_explanation(&explanation, self.args.format, out)?;
+        answer::print_explanation(&explanation, self.args.by, self.args.format, out)?;
         Ok(ended)
     }
 
@@ -121,23 +121,27 @@ impl Watch<'_> {
         mut command: Option<&mut Child>,
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
-        warn_of_missing_hooks(self.stream.metadata());
         let mut number = 0;
         let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
         loop {
             let interval = Some(self.args.interval);
             let (explanation, ended) = self.follow_interval(interval, command.as_deref_mut())?;
+            if number == 0 {
+                warn_of_missing_hooks(self.stream.metadata());
+            }
             if clears {
                 output::clear_screen().context("clearing the screen")?;
             }
             number += 1;
             match self.args.format {
                 Format::Json => output::write_json_line(out, &explanation)?,
-                Format::Csv => answer::print_interval_csv(&explanation, number, out)?,
+                Format::Csv => answer::print_interval_csv(&explanation, self.args.by, number, out)?,
                 Format::Table if explanation.kinds.is_empty() => {
                     writeln!(out, "no block requests")?;
                 }
-                Format::Table => answer::print_explanation(&explanation, Format::Table, out)?,
+                Format::Table => {
+                    answer::print_explanation(&explanation, self.args.by, Format::Table, out)?
+                }
             }
             // The interval is printed at once: the end may never come. A reader that has gone ends the watching.
             match out.print() {
@@ -171,8 +175,8 @@ impl Watch<'_> {
                 break Ended::Asked;
             }
             self.stream
-                .visit_new_events(|event| collector.push(event))?;
-            collector.learn_names(&self.stream.metadata().tasks);
+                .visit_new_events(|event| collector.push_event(event))?;
+            collector.learn_task_names(&self.stream.metadata().tasks);
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
             {
@@ -185,17 +189,22 @@ impl Watch<'_> {
         // Events that are still in the buffers belong to the interval.
         std::thread::sleep(SETTLE);
         self.stream
-            .visit_new_events(|event| collector.push(event))?;
+            .visit_new_events(|event| collector.push_event(event))?;
         let mut collected = collector.finish();
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
         let tasks: HashSet<u32> = submitters.chain(passed_on).collect();
         if let Some(device) = self.device {
-            collected.keep_device(device);
+            collected.keep_only_device(device);
         }
+        self.stream.read_residency();
         let metadata = self.stream.metadata();
-        let groups = wakepath_explain::explain_kinds(&collected, metadata);
-        let mut explanation = wakepath_explain::summarize(&groups, &collected, metadata);
+        let groups = wakepath_explain::explain_request_kinds(
+            &collected,
+            self.args.by.map(Into::into),
+            metadata,
+        );
+        let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, metadata);
         if let Some(dir) = self.args.output.as_ref().filter(|_| !groups.is_empty()) {
             let force = self.args.force;
             let target = ResultTarget { dir, force };

@@ -16,6 +16,7 @@ mod gaps;
 mod help;
 mod live;
 mod moments;
+mod residency;
 mod results;
 mod wording;
 
@@ -33,12 +34,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let device = find_drive_number(args.drive.as_deref(), &metadata)?;
     let mut collector = Collector::new(&metadata);
     reader.for_each_event(|event| -> Result<(), RecordingError> {
-        collector.push(&event);
+        collector.push_event(&event);
         Ok(())
     })?;
     let mut collected = collector.finish();
     if let Some(device) = device {
-        collected.keep_device(device);
+        collected.keep_only_device(device);
     }
     warn_of_gaps(&collected.coverage, 0);
     ensure!(
@@ -50,8 +51,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let groups = wakepath_explain::explain_kinds(&collected, &metadata);
-    let mut explanation = wakepath_explain::summarize(&groups, &collected, &metadata);
+    let groups =
+        wakepath_explain::explain_request_kinds(&collected, args.by.map(Into::into), &metadata);
+    let mut explanation = wakepath_explain::assemble_explanation(&groups, &collected, &metadata);
     if let Some(dir) = &args.output {
         let mut moments = moments::find_moments(results::keep_large_kinds(&groups));
         if let Some(group) = groups.first() {
@@ -77,5 +79,5 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             Err(error) => note!("what other governors would do is not known: {error:#}"),
         }
     }
-    answer::print_explanation(&explanation, args.format, out)
+    answer::print_explanation(&explanation, args.by, args.format, out)
 }

@@ -35,14 +35,14 @@ pub(super) struct Moment {
 
 /// When a request began: when its bio was queued, or else when it was issued.
 pub(super) fn request_begin(request: &TracedRequest) -> u64 {
-    let queued = request.queued.map_or(0, |queued| queued.total());
+    let queued = request.queued.map_or(0, |queued| queued.total_ns());
     request.completed.saturating_sub(request.latency + queued)
 }
 
 /// When a request ended: when its task ran again, or else at completion.
 pub(super) fn request_end(request: &TracedRequest) -> u64 {
-    let queued = request.queued.map_or(0, |queued| queued.total());
-    match request.wait_ns() {
+    let queued = request.queued.map_or(0, |queued| queued.total_ns());
+    match request.task_wait_ns() {
         Some(wait) => request.completed + wait.saturating_sub(request.latency + queued),
         None => request.completed,
     }
@@ -53,7 +53,7 @@ pub(super) fn find_moments(groups: &[KindGroup<'_>]) -> Vec<Moment> {
     let mut moments = Vec::new();
     for (place, group) in groups.iter().enumerate() {
         let mut sorted = group.requests.clone();
-        sorted.sort_by_key(|request| RequestTimes::new(&group.kind, request).latency());
+        sorted.sort_by_key(|request| RequestTimes::from_request(&group.kind, request).latency_ns());
         for (at, share) in [("p50", 0.5), ("p99", 0.99)] {
             let rank = ((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1);
             if let Some(request) = sorted.get(rank) {

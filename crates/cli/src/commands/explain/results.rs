@@ -152,7 +152,7 @@ fn list_workloads<'a>(
         };
         let mut classes: BTreeMap<MetClass, Vec<&TracedRequest>> = BTreeMap::new();
         for request in &group.requests {
-            if let Some(class) = MetClass::new(request) {
+            if let Some(class) = MetClass::from_request(request) {
                 classes.entry(class).or_default().push(request);
             }
         }
@@ -315,7 +315,9 @@ fn make_block_run(
     let inside: Vec<&&TracedRequest> = requests
         .filter(|r| blocks.block_of_completion(r) == block)
         .collect();
-    let times = inside.iter().map(|r| RequestTimes::new(workload.kind, r));
+    let times = inside
+        .iter()
+        .map(|r| RequestTimes::from_request(workload.kind, r));
     let summary = TracedLatencies::new(times);
     if block == 0 {
         let spans = workload.moments.iter();
@@ -338,7 +340,7 @@ fn make_block_run(
     }
     add_latencies(&mut run, workload.kind.write, &summary);
     run.latency = summary
-        .ranges()
+        .histogram()
         .into_iter()
         .map(|range| LatencyCount {
             low_ns: range.low,
@@ -362,7 +364,7 @@ fn add_rates(run: &mut RunRecord, write: bool, iops: f64, bytes_per_s: f64) {
 }
 
 fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
-    let mean = summary.mean() / 1e3;
+    let mean = summary.mean_ns() / 1e3;
     let name = if write {
         "write_mean_us"
     } else {
@@ -377,7 +379,7 @@ fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
         ("p999_us", 0.999),
         ("max_us", 1.0),
     ] {
-        if let Some(latency) = summary.quantile(share) {
+        if let Some(latency) = summary.quantile_ns(share) {
             run.metrics.push((metric.to_owned(), latency as f64 / 1e3));
         }
     }
@@ -385,7 +387,9 @@ fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
 
 fn attribute_latencies(summary: &TracedLatencies) -> Vec<LatencyPart> {
     let shares = [0.5, 0.9, 0.99, 0.999];
-    let quantiles = shares.into_iter().map(|share| summary.times_at(share));
+    let quantiles = shares
+        .into_iter()
+        .map(|share| summary.mean_times_near_quantile(share));
     let all = std::iter::once(Some(summary.mean_times())).chain(quantiles);
     let rows = AttributionAt::ALL.into_iter().zip(all);
     rows.filter_map(|(at, times)| Some((at, times?)))

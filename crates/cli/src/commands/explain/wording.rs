@@ -7,10 +7,10 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// Number of kinds that have sentences; kinds are sorted, those with most time first.
 pub(super) fn count_kinds_with_sentences(kinds: &[RequestKind]) -> usize {
-    let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
+    let all: f64 = kinds.iter().map(RequestKind::total_latency_ns).sum();
     let said = kinds
         .iter()
-        .take_while(|kind| kind.total_ns() >= LEAST_SHARE * all);
+        .take_while(|kind| kind.total_latency_ns() >= LEAST_SHARE * all);
     said.count()
 }
 
@@ -36,13 +36,15 @@ pub(super) const fn direction_in_words(kind: &RequestKind) -> &'static str {
     }
 }
 
-/// A kind of requests in words: direction, device and size.
+/// A kind of requests in words: direction, device, size, and the submitter where kinds are told apart by submitter.
 pub(super) fn name_of_kind(kind: &RequestKind) -> String {
+    let submitter = kind.submitter.as_ref();
     format!(
-        "{} of {}, {}",
+        "{} of {}, {}{}",
         direction_in_words(kind),
         kind.device,
-        size_in_words(kind.bytes)
+        size_in_words(kind.bytes),
+        submitter.map_or_else(String::new, |name| format!(", by {name}"))
     )
 }
 

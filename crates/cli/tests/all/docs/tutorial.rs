@@ -96,7 +96,7 @@ fn outputs_of_this_machine(page: &str) -> Vec<(String, Vec<String>)> {
 
 /// Headings that a reader is told to look for, on every machine.
 const HEADINGS: [(&str, &str); 4] = [
-    ("explain", "part"),
+    ("explain", "interrupt"),
     ("apply", "setting"),
     ("status", "limit us"),
     ("restore", "setting"),
