@@ -36,6 +36,7 @@ preferred-dark-theme = "navy"
 no-section-label = true
 hash-files = false
 additional-css = ["site.css"]
+additional-js = ["site.js"]
 
 [output.html.print]
 enable = false
@@ -73,6 +74,12 @@ STYLE = """\
 .content main td, .content main th { overflow-wrap: normal; }
 .content main .table-wrapper, .content main pre > code { overflow-x: auto; }
 .content main img { max-width: 100%; height: auto; }
+"""
+
+# What scrolls by itself can be reached by the keyboard. The switch of the table of contents has the role of a button.
+SCRIPT = """\
+for (const part of document.querySelectorAll('.content pre > code, .content .table-wrapper')) part.tabIndex = 0;
+document.getElementById('mdbook-sidebar-toggle').setAttribute('role', 'button');
 """
 
 
@@ -192,6 +199,7 @@ def main() -> None:
     source.mkdir(parents=True)
     (book / "book.toml").write_text(BOOK)
     (book / "site.css").write_text(STYLE)
+    (book / "site.js").write_text(SCRIPT)
     staging = Staging(source)
     staging.write()
     (source / "SUMMARY.md").write_text(staging.summary())
