@@ -146,7 +146,7 @@ impl Default for Metadata {
 
 impl Metadata {
     /// The kernel's name for a device, or its major and minor number if the name was not recorded.
-    pub fn device_name(&self, device: u32) -> String {
+    pub fn device_name_or_numbers(&self, device: u32) -> String {
         let known = self.devices.iter().find(|known| known.device == device);
         known.map_or_else(
             || format!("{}:{}", device >> 20, device & 0xf_ffff),
@@ -155,7 +155,7 @@ impl Metadata {
     }
 
     /// The value of a machine-wide setting, such as `haltpoll-max`, if recorded.
-    pub fn system_setting(&self, name: &str) -> Option<&str> {
+    pub fn machine_wide_setting(&self, name: &str) -> Option<&str> {
         let setting = self.settings.iter().find(|setting| {
             setting.name == name && setting.places.iter().any(|place| place == SYSTEM)
         });
@@ -202,7 +202,7 @@ impl Metadata {
 
     /// Whether [`Metadata::machine_conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
     /// no conflict means nothing.
-    pub(crate) fn has_comparable_facts(&self, other: &Self) -> bool {
+    pub(crate) fn shares_machine_facts_with(&self, other: &Self) -> bool {
         self.source.is_empty()
             || (self.machine_id.is_some() && other.machine_id.is_some())
             || (self.processor.is_some() && other.processor.is_some())
@@ -295,7 +295,7 @@ impl Metadata {
             .take()
             .zip(next.residency)
             .map(|(mut all, part)| {
-                all.add(part);
+                all.add_counts_of_next_part(part);
                 all
             });
         self.cpus = self.cpus.max(next.cpus);
@@ -322,14 +322,14 @@ impl Metadata {
     }
 
     /// Keeps a task's name, unless [`MAX_NAMES`] names are known.
-    pub fn keep_task_name(&mut self, task: u32, name: &str) {
+    pub fn keep_latest_task_name(&mut self, task: u32, name: &str) {
         if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
             self.tasks.insert(task, name.to_owned());
         }
     }
 
     /// Keeps a task's cgroup in place of an earlier one, unless cgroups of [`MAX_NAMES`] tasks are known.
-    pub fn put_task_in_cgroup(&mut self, task: u32, path: String) {
+    pub fn keep_latest_cgroup_of_task(&mut self, task: u32, path: String) {
         if self.cgroups.len() < MAX_NAMES || self.cgroups.contains_key(&task) {
             self.cgroups.insert(task, path);
         }

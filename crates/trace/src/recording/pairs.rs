@@ -46,7 +46,7 @@ impl IdlePairs {
     }
 
     /// From now on [`IdlePairs::note_task_ran`] is called for every task that begins to run.
-    pub fn expect_task_notes(&mut self) {
+    pub fn expect_note_of_every_task(&mut self) {
         self.tasks_known = true;
     }
 
