@@ -325,11 +325,11 @@ impl TaskIoCollector {
 }
 
 impl TaskPause {
-    fn begin(time: u64, cpu: u32, idle_ns: u64) -> Self {
+    fn begin(time: u64, cpu: u32, cpu_idle_ns_so_far: u64) -> Self {
         Self {
             time,
             cpu,
-            idle_ns,
+            idle_ns: cpu_idle_ns_so_far,
             ran: false,
             waking: None,
             asleep_ns: 0,

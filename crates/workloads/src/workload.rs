@@ -124,7 +124,7 @@ impl Workload {
                 .iter()
                 .map(|w| WorkloadWarning {
                     line: w.line,
-                    message: w.sentence(),
+                    message: w.sentence_without_line(),
                 })
                 .collect(),
         }

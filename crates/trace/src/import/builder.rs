@@ -199,7 +199,7 @@ impl<'a> RecordingBuilder<'a> {
             .options
             .hz
             .or(self.tick.rate_of_shortest_frequent_step());
-        self.timers.use_tick_rate(rate.unwrap_or_default());
+        self.timers.set_tick_rate(rate.unwrap_or_default());
     }
 
     /// Processes all items held back, whether the tick is known or not.
@@ -406,7 +406,7 @@ impl<'a> RecordingBuilder<'a> {
     fn keep_interrupt_name(&mut self, irq: u32, name: ShortName) {
         self.seen.interrupts = true;
         if let Some(name) = name.text_if_any() {
-            self.metadata.keep_interrupt_name(irq, &name);
+            self.metadata.keep_first_interrupt_name(irq, &name);
         }
     }
 

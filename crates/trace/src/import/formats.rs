@@ -44,7 +44,7 @@ impl EventFormats {
     }
 
     /// Adds an event's `format` file. Unreadable text is ignored, and the event's kind stays unknown.
-    pub(super) fn add_format_file(&mut self, text: &[u8]) {
+    pub(super) fn add_format_file_if_readable(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
         let number = value_after_line_start(&text, "ID:").and_then(|id| id.parse().ok());
         let (Some(name), Some(id)) = (value_after_line_start(&text, "name:"), number) else {
@@ -100,7 +100,7 @@ impl EventFormats {
 
 impl EventFormat {
     /// Whether recordings have a use for the event.
-    pub(super) fn is_recordable(&self) -> bool {
+    pub(super) fn is_used_by_recordings(&self) -> bool {
         self.known.is_some()
     }
 }

@@ -39,12 +39,12 @@ enum FileKind {
     Text,
 }
 
-fn detect_file_kind(start: &[u8]) -> FileKind {
-    if start.starts_with(trace_dat::MAGIC) {
+fn detect_file_kind(first_bytes: &[u8]) -> FileKind {
+    if first_bytes.starts_with(trace_dat::MAGIC) {
         FileKind::TraceDat
-    } else if start.starts_with(b"PERFILE2") || start.starts_with(b"2ELIFREP") {
+    } else if first_bytes.starts_with(b"PERFILE2") || first_bytes.starts_with(b"2ELIFREP") {
         FileKind::PerfData
-    } else if start.starts_with(b"PAR1") {
+    } else if first_bytes.starts_with(b"PAR1") {
         FileKind::Recording
     } else {
         FileKind::Text

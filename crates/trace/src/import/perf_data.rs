@@ -158,10 +158,10 @@ fn check_perf_data_before_parsing(input: &dyn ReadAt) -> Result<(), String> {
         "the list of features",
     )?;
     if !features.contains(&Feature::EVENT_DESC.0) {
-        check_event_attributes(&header, sections, &features)?;
+        refuse_old_perf_and_short_attributes(&header, sections, &features)?;
     }
     check_feature_sections(input, sections, &features, &table)?;
-    check_records_are_gapless(input, data, data + size, big_endian)
+    refuse_aux_data_and_record_gaps(input, data, data + size, big_endian)
 }
 
 /// Reads the place of a section in a file with `total` bytes.
@@ -198,7 +198,7 @@ impl SectionReader {
 }
 
 /// Checks the events' attributes in a file without descriptions for events.
-fn check_event_attributes(
+fn refuse_old_perf_and_short_attributes(
     header: &[u8],
     sections: SectionReader,
     features: &[u32],
@@ -285,7 +285,7 @@ fn skip_bytes(bytes: &mut &[u8], size: u64) -> Option<()> {
 }
 
 /// Checks that the records of a section follow each other without a gap.
-fn check_records_are_gapless(
+fn refuse_aux_data_and_record_gaps(
     input: &dyn ReadAt,
     from: u64,
     to: u64,

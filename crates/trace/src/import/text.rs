@@ -53,7 +53,7 @@ pub(super) fn read_text_trace(
     let mut reader = BufReader::with_capacity(1 << 18, decoded);
     let mut lines = LineJoiner::default();
     let mut bytes = Vec::new();
-    let mut number = 0;
+    let mut line_number = 0;
     loop {
         bytes.clear();
         let read = (&mut reader)
@@ -62,19 +62,23 @@ pub(super) fn read_text_trace(
         if read == 0 {
             break;
         }
-        number += 1;
+        line_number += 1;
         if bytes.len() > LONGEST_LINE {
-            return Err(explain_no_events(number).into());
+            return Err(explain_no_events(line_number).into());
         }
         let text = pasted::decode_line(&bytes);
-        lines.add_event_or_hold_line(pasted::quote_depth_and_text(&text).1, number, builder)?;
-        if lines.events == 0 && number > LINES_WITHOUT_EVENT {
-            return Err(explain_no_events(number).into());
+        lines.add_event_or_hold_line(
+            pasted::quote_depth_and_text(&text).1,
+            line_number,
+            builder,
+        )?;
+        if lines.events == 0 && line_number > LINES_WITHOUT_EVENT {
+            return Err(explain_no_events(line_number).into());
         }
     }
     lines.add_or_drop_held_line(builder)?;
     if lines.events == 0 {
-        return Err(explain_no_events(number).into());
+        return Err(explain_no_events(line_number).into());
     }
     if lines.coarse {
         builder.metadata_mut().add_or_count_warning("coarse-clock", || {
@@ -106,7 +110,7 @@ struct LineJoiner {
 /// Start of a broken line, as far as joined again.
 struct OpenLine {
     text: String,
-    number: u64,
+    line_number: u64,
     pieces: usize,
 }
 
@@ -114,7 +118,7 @@ impl LineJoiner {
     fn add_event_or_hold_line(
         &mut self,
         text: &str,
-        number: u64,
+        line_number: u64,
         builder: &mut RecordingBuilder<'_>,
     ) -> Result<(), ImportProblem> {
         if let Some(note) = parse_cpu_and_lost_count(text) {
@@ -125,24 +129,24 @@ impl LineJoiner {
         match parse_event_line(text) {
             Some(line) => {
                 self.add_or_drop_held_line(builder)?;
-                let decoded = DecodedLine::new(&line);
+                let decoded = DecodedLine::decode(&line);
                 if decoded.is_whole {
                     self.after_event = true;
-                    return self.add_losses_then_event(&line, decoded, number, builder);
+                    return self.add_losses_then_event(&line, decoded, line_number, builder);
                 }
-                self.hold_incomplete_line(text, number);
+                self.hold_incomplete_line(text, line_number);
                 Ok(())
             }
             None if is_heading_or_stack_line(text) => Ok(()),
-            None => self.join_to_held_line_or_warn(text, number, builder),
+            None => self.join_to_held_line_or_warn(text, line_number, builder),
         }
     }
 
-    fn hold_incomplete_line(&mut self, text: &str, number: u64) {
+    fn hold_incomplete_line(&mut self, text: &str, line_number: u64) {
         self.after_event = false;
         self.open = Some(OpenLine {
             text: text.trim_end().to_owned(),
-            number,
+            line_number,
             pieces: 1,
         });
     }
@@ -151,18 +155,18 @@ impl LineJoiner {
     fn join_to_held_line_or_warn(
         &mut self,
         text: &str,
-        number: u64,
+        line_number: u64,
         builder: &mut RecordingBuilder<'_>,
     ) -> Result<(), ImportProblem> {
         if let Some(mut open) = self.open.take() {
             let joined = format!("{} {}", open.text, text.trim());
-            let whole = parse_event_line(&joined).map(|line| (line, DecodedLine::new(&line)));
+            let whole = parse_event_line(&joined).map(|line| (line, DecodedLine::decode(&line)));
             if let Some((line, decoded)) = whole.filter(|(_, decoded)| decoded.is_whole) {
                 builder
                     .metadata_mut()
                     .add_or_count_warning("broken-lines", broken_lines_warning_text);
                 self.after_event = true;
-                return self.add_losses_then_event(&line, decoded, open.number, builder);
+                return self.add_losses_then_event(&line, decoded, open.line_number, builder);
             }
             if open.pieces < MOST_PIECES {
                 open.text = joined;
@@ -174,7 +178,7 @@ impl LineJoiner {
             self.add_or_drop_held_line(builder)?;
         }
         if has_cpu_in_brackets(text) {
-            self.hold_incomplete_line(text, number);
+            self.hold_incomplete_line(text, line_number);
         } else if self.after_event && text.split_whitespace().all(|word| word.contains('=')) {
             // The rest of an event that was complete without the rest.
             builder
@@ -182,7 +186,7 @@ impl LineJoiner {
                 .add_or_count_warning("broken-lines", broken_lines_warning_text);
         } else {
             self.after_event = false;
-            warn_of_unknown_line(text, number, builder);
+            warn_of_unknown_line(text, line_number, builder);
         }
         Ok(())
     }
@@ -196,25 +200,25 @@ impl LineJoiner {
             return Ok(());
         };
         let Some(line) = parse_event_line(&open.text) else {
-            warn_of_unknown_line(&open.text, open.number, builder);
+            warn_of_unknown_line(&open.text, open.line_number, builder);
             return Ok(());
         };
         // An idle event without `cpu_id` is about the CPU that traced it: a CPU traces its own idle states.
         let with_cpu = format!("{} cpu_id={}", open.text, line.cpu);
-        let whole = parse_event_line(&with_cpu).map(|line| (line, DecodedLine::new(&line)));
+        let whole = parse_event_line(&with_cpu).map(|line| (line, DecodedLine::decode(&line)));
         let (line, decoded) = whole
             .filter(|(line, decoded)| {
                 line.event_name_without_subsystem() == "cpu_idle" && decoded.is_whole
             })
-            .unwrap_or_else(|| (line, DecodedLine::new(&line)));
-        self.add_losses_then_event(&line, decoded, open.number, builder)
+            .unwrap_or_else(|| (line, DecodedLine::decode(&line)));
+        self.add_losses_then_event(&line, decoded, open.line_number, builder)
     }
 
     fn add_losses_then_event(
         &mut self,
         line: &EventLine<'_>,
         decoded: DecodedLine,
-        number: u64,
+        line_number: u64,
         builder: &mut RecordingBuilder<'_>,
     ) -> Result<(), ImportProblem> {
         self.events += 1;
@@ -223,7 +227,7 @@ impl LineJoiner {
             let (cpu, count) = self.lost.swap_remove(at);
             builder.note_lost_events(line.time, cpu, count)?;
         }
-        count_and_add_line(line, decoded, number, builder)
+        count_and_add_line(line, decoded, line_number, builder)
     }
 }
 
@@ -237,7 +241,7 @@ struct DecodedLine {
 }
 
 impl DecodedLine {
-    fn new(line: &EventLine<'_>) -> Self {
+    fn decode(line: &EventLine<'_>) -> Self {
         let known = decode::find_known_event(line.event_name_without_subsystem());
         let what = known.and_then(|known| decode_known_event(known, line));
         Self {
@@ -292,19 +296,19 @@ fn is_heading_or_stack_line(text: &str) -> bool {
 }
 
 /// Warns about a line without an event.
-fn warn_of_unknown_line(text: &str, number: u64, builder: &mut RecordingBuilder<'_>) {
+fn warn_of_unknown_line(text: &str, line_number: u64, builder: &mut RecordingBuilder<'_>) {
     builder
         .metadata_mut()
         .add_or_count_warning("unknown-lines", || {
             let start: String = text.trim().chars().take(60).collect();
-            format!("line {number} is no event: {start}")
+            format!("line {line_number} is no event: {start}")
         });
 }
 
 fn count_and_add_line(
     line: &EventLine<'_>,
     decoded: DecodedLine,
-    number: u64,
+    line_number: u64,
     builder: &mut RecordingBuilder<'_>,
 ) -> Result<(), ImportProblem> {
     let name = line.event_name_without_subsystem();
@@ -313,7 +317,7 @@ fn count_and_add_line(
         builder
             .metadata_mut()
             .add_or_count_warning("damaged-event", || {
-                format!("line {number}: {name} lacks a field")
+                format!("line {line_number}: {name} lacks a field")
             });
     }
     builder.count_and_add_event(line.time, line.cpu, count, decoded.what)

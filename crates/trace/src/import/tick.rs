@@ -137,8 +137,8 @@ impl TickLearner {
 }
 
 /// The rate with this period, exact to the nanosecond.
-fn rate_with_exact_period(period: i64) -> Option<TickRate> {
-    let period = u64::try_from(period).ok().filter(|period| *period > 0)?;
+fn rate_with_exact_period(period_ns: i64) -> Option<TickRate> {
+    let period = u64::try_from(period_ns).ok().filter(|period| *period > 0)?;
     let hz = 1_000_000_000_u64.checked_add(period / 2)? / period;
     let rate = TickRate::new(u32::try_from(hz).ok()?)?;
     (rate.period().0 == period).then_some(rate)

@@ -56,12 +56,12 @@ pub(super) struct TimerInputs {
 impl TimersOfCpus {
     pub(super) fn new(rate: TickRate) -> Self {
         let mut timers = Self::default();
-        timers.use_tick_rate(rate);
+        timers.set_tick_rate(rate);
         timers
     }
 
     /// Sets the tick rate, as far as it is known now.
-    pub(super) fn use_tick_rate(&mut self, rate: TickRate) {
+    pub(super) fn set_tick_rate(&mut self, rate: TickRate) {
         self.tick_ns = rate.period().0 as i64;
     }
 

@@ -186,7 +186,9 @@ impl Metadata {
             })
             .or_else(|| {
                 let shapes = [self.idle_state_shapes(), other.idle_state_shapes()];
-                describe_conflict("idle states", shapes, |shapes| list_states(&shapes))
+                describe_conflict("idle states", shapes, |shapes| {
+                    describe_state_shapes(&shapes)
+                })
             })
             .or_else(|| {
                 let ranges = [self.khz_range(), other.khz_range()];
@@ -248,7 +250,7 @@ impl Metadata {
             self.schema = SCHEMA;
             self.lost_events = self.lost_events.saturating_add(lost);
             self.other_events = self.other_events.saturating_add(other);
-            self.append_warnings(earlier.warnings);
+            self.add_up_warnings(earlier.warnings);
             return;
         }
         if !self.source.split("; ").any(|part| part == next.source) {
@@ -295,7 +297,7 @@ impl Metadata {
             .take()
             .zip(next.residency)
             .map(|(mut all, part)| {
-                all.add_counts_of_next_part(part);
+                all.add_counts(part);
                 all
             });
         self.cpus = self.cpus.max(next.cpus);
@@ -309,10 +311,10 @@ impl Metadata {
         self.lost_events = self.lost_events.saturating_add(next.lost_events);
         self.other_events = self.other_events.saturating_add(next.other_events);
         self.complete &= next.complete;
-        self.append_warnings(next.warnings);
+        self.add_up_warnings(next.warnings);
     }
 
-    fn append_warnings(&mut self, next: Vec<Warning>) {
+    fn add_up_warnings(&mut self, next: Vec<Warning>) {
         for warning in next {
             match self.warnings.iter_mut().find(|w| w.name == warning.name) {
                 Some(same) => same.count = same.count.saturating_add(warning.count),
@@ -336,7 +338,7 @@ impl Metadata {
     }
 
     /// Keeps an interrupt's name, unless [`MAX_NAMES`] names are known.
-    pub fn keep_interrupt_name(&mut self, irq: u32, name: &str) {
+    pub fn keep_first_interrupt_name(&mut self, irq: u32, name: &str) {
         if self.interrupts.len() < MAX_NAMES && !self.interrupts.contains_key(&irq) {
             self.interrupts.insert(irq, name.to_owned());
         }
@@ -357,7 +359,7 @@ impl Metadata {
 /// Name, exit latency and target residency of an idle state.
 type StateShape<'a> = (&'a str, Nanoseconds, Nanoseconds);
 
-fn list_states(states: &[StateShape<'_>]) -> String {
+fn describe_state_shapes(states: &[StateShape<'_>]) -> String {
     let states = states
         .iter()
         .map(|(name, exit, _)| format!("{name} ({} us)", exit.0 / 1000));
@@ -366,19 +368,23 @@ fn list_states(states: &[StateShape<'_>]) -> String {
 
 /// A sentence about two machines' values, if both are known and differ.
 fn describe_conflict<T: PartialEq>(
-    what: &str,
+    fact_name: &str,
     values: [Option<T>; 2],
-    text: impl Fn(T) -> String,
+    value_text: impl Fn(T) -> String,
 ) -> Option<String> {
     match values {
-        [Some(a), Some(b)] if a != b => Some(format!("{what} {} against {}", text(a), text(b))),
+        [Some(a), Some(b)] if a != b => Some(format!(
+            "{fact_name} {} against {}",
+            value_text(a),
+            value_text(b)
+        )),
         _ => None,
     }
 }
 
 /// A sentence about two machines' texts, if both are known and differ.
-fn describe_text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
-    describe_conflict(what, texts.map(Option::as_ref), String::clone)
+fn describe_text_conflict(fact_name: &str, texts: [&Option<String>; 2]) -> Option<String> {
+    describe_conflict(fact_name, texts.map(Option::as_ref), String::clone)
 }
 
 /// Fills in an unknown value from the next part of a recording.

@@ -46,9 +46,10 @@ impl<'a> PackedBytes<'a> {
         Ok(())
     }
 
-    /// Skips `left` values in RLE_DICTIONARY form, and checks their announced sizes.
-    pub(super) fn check_dictionary_runs(mut self, mut left: u32) -> Step<()> {
+    /// Skips `expected_count` values in RLE_DICTIONARY form, and checks their announced sizes.
+    pub(super) fn check_dictionary_runs(mut self, expected_count: u32) -> Step<()> {
         let bits = u64::from(self.take_bytes(1)?[0]);
+        let mut left = expected_count;
         while left > 0 {
             let run = self.take_varint()?;
             let (values, bytes) = if run & 1 == 1 {

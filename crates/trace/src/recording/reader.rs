@@ -164,19 +164,26 @@ impl Reader {
 }
 
 impl<R: ChunkReader + 'static> Reader<R> {
-    /// Reads a recording from `input`, with the table of contents beside an unfinished file; errors name `path`.
-    pub fn new(input: R, tail: Option<&Bytes>, path: &Path) -> Result<Self, RecordingError> {
-        let error = RecordingError::parquet_error_with_path(path);
+    /// Reads a recording from `input`, with the table of contents beside an unfinished file;
+    /// errors name `path_for_errors`.
+    pub fn new(
+        input: R,
+        table_beside_file: Option<&Bytes>,
+        path_for_errors: &Path,
+    ) -> Result<Self, RecordingError> {
+        let error = RecordingError::parquet_error_with_path(path_for_errors);
         let whole = check_table_of_contents(&input)
             .and_then(|()| ParquetMetaDataReader::new().parse_and_finish(&input));
-        let (parquet, finished) = match (whole, tail) {
+        let (parquet, finished) = match (whole, table_beside_file) {
             (Ok(parquet), _) => (parquet, true),
             (Err(_), Some(tail)) => (read_table_from_tail(tail).map_err(&error)?, false),
-            (Err(cause), None) => return Err(unfinished_without_tail_error(path, &cause)),
+            (Err(cause), None) => {
+                return Err(unfinished_without_tail_error(path_for_errors, &cause));
+            }
         };
-        let mut metadata = read_metadata(&parquet, path)?;
-        check_column_names_and_types(&parquet, metadata.schema, path)?;
-        check_columns_lie_in_file(&parquet, input.len(), path)?;
+        let mut metadata = read_metadata_of_known_version(&parquet, path_for_errors)?;
+        check_column_names_and_types(&parquet, metadata.schema, path_for_errors)?;
+        check_columns_lie_in_file(&parquet, input.len(), path_for_errors)?;
         metadata.complete &= finished;
         if !finished {
             metadata.add_or_count_warning("unfinished", || {
@@ -185,7 +192,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             });
         }
         Ok(Self {
-            path: path.to_owned(),
+            path: path_for_errors.to_owned(),
             input: Arc::new(input),
             parquet,
             metadata,
@@ -389,7 +396,10 @@ fn read_table_from_tail(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
     ParquetMetaDataReader::decode_metadata(&tail[start..end])
 }
 
-fn read_metadata(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, RecordingError> {
+fn read_metadata_of_known_version(
+    parquet: &ParquetMetaData,
+    path: &Path,
+) -> Result<Metadata, RecordingError> {
     let entries = parquet.file_metadata().key_value_metadata();
     let json = entries
         .into_iter()

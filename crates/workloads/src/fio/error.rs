@@ -190,7 +190,7 @@ impl JobFileFindings {
         }
     }
 
-    pub(super) fn warn(&mut self, place: &LinePlace, option: &str, mut message: String) {
+    pub(super) fn add_warning(&mut self, place: &LinePlace, option: &str, mut message: String) {
         if *place.origin != *self.origin {
             message = format!("{message} (in the included file {})", place.origin);
         }
@@ -224,7 +224,7 @@ impl JobFileFindings {
         }
         match verdict {
             OptionVerdict::Fine => {}
-            OptionVerdict::Ignored(why) => self.warn(place, option, why),
+            OptionVerdict::Ignored(why) => self.add_warning(place, option, why),
             OptionVerdict::Unmodelled(why) => {
                 self.add_problem(
                     place,

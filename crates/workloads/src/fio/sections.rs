@@ -106,7 +106,8 @@ impl JobFileReading {
                 if !rest.is_empty() {
                     let option = format!("[{}]", escape_and_shorten(name));
                     let message = "is read by fio as a [global] section, not as a job";
-                    self.findings.warn(place, &option, message.to_owned());
+                    self.findings
+                        .add_warning(place, &option, message.to_owned());
                 }
                 self.scope = Scope::Global;
             } else {

@@ -80,7 +80,7 @@ pub fn parse_overriding_version(
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let json = workgen::complete_workgen_json(text);
+    let json = workgen::add_null_values_and_lowercase_keywords(text);
     let ast =
         parse_to_ast(&json, &CollectOptions::default(), &options).map_err(|e| RtAppError {
             line: Some(place::LineEnds::new(&json).line_at_byte(e.range().start)),

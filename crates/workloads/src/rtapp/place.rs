@@ -117,7 +117,7 @@ pub(super) fn for_each_json_entry<'a>(
 }
 
 /// The kind of a JSON value in words, for messages.
-fn kind_in_words(value: &Value<'_>) -> &'static str {
+fn json_type_clause(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "is a string",
         Value::NumberLit(_) => "is a number",
@@ -132,7 +132,10 @@ impl<'a, 'v> JsonEntry<'a, 'v> {
     fn wrong_json_type_error(&self, wanted: &str) -> RtAppError {
         let mut place = self.place;
         place.byte = self.value.range().start;
-        place.error_here(format!("{}; {wanted} is wanted", kind_in_words(self.value)))
+        place.error_here(format!(
+            "{}; {wanted} is wanted",
+            json_type_clause(self.value)
+        ))
     }
 
     /// Whether the key has no value: `null`, or nothing before `workgen` filled it in.

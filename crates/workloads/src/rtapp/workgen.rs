@@ -25,7 +25,7 @@ enum Token {
 }
 
 /// Adds `: null` to keys without a value, and writes `True`, `False` and `Null` in small letters, as JSON does.
-pub(super) fn complete_workgen_json(text: &str) -> Cow<'_, str> {
+pub(super) fn add_null_values_and_lowercase_keywords(text: &str) -> Cow<'_, str> {
     let mut changes: Vec<(std::ops::Range<usize>, String)> = Vec::new();
     let mut open: Vec<Inside> = Vec::new();
     let mut at = 0;
@@ -152,7 +152,7 @@ mod tests {
             (r#"{"a": True, "b": "True"}"#, r#"{"a": true, "b": "True"}"#),
             (r#"[{"a"}, "b"]"#, r#"[{"a": null}, "b"]"#),
         ] {
-            assert_eq!(complete_workgen_json(text), completed);
+            assert_eq!(add_null_values_and_lowercase_keywords(text), completed);
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
             "{\"a\"",
             "}]\"",
         ] {
-            assert_eq!(complete_workgen_json(text), text);
+            assert_eq!(add_null_values_and_lowercase_keywords(text), text);
         }
     }
 }

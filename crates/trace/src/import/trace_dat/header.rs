@@ -92,7 +92,7 @@ pub(super) fn read_formats_of_any_version(input: &dyn ReadAt) -> Result<EventFor
     header.read_long_size_from_page_layout(&mut at)?;
     header.add_event_formats(&mut at)?;
     header.add_formats_of_subsystems(&mut at)?;
-    header.add_symbols(&mut at)?;
+    header.add_tick_handler_symbols(&mut at)?;
     Ok(header.formats)
 }
 
@@ -140,7 +140,7 @@ impl TraceDatHeader {
         self.read_long_size_from_page_layout(at)?;
         self.add_event_formats(at)?;
         self.add_formats_of_subsystems(at)?;
-        self.add_symbols(at)?;
+        self.add_tick_handler_symbols(at)?;
         let size = at.take_u32("the trace_printk formats")?;
         at.take_bytes(u64::from(size), "the trace_printk formats")?;
         at.take_block_after_u64_size("the command lines")?;
@@ -245,7 +245,9 @@ impl TraceDatHeader {
                 OPTION_SYMBOLS => {
                     let data =
                         self.read_section_at_option(input, &mut inside, id, "the symbols")?;
-                    self.add_symbols(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
+                    self.add_tick_handler_symbols(
+                        &mut self.cursor_in_file_byte_order(&data.as_slice()),
+                    )?;
                 }
                 OPTION_BUFFER => self.add_events_of_main_buffer(&mut inside)?,
                 OPTION_BUFFER_TEXT => return Err(LATENCY.to_owned()),
@@ -318,7 +320,7 @@ impl TraceDatHeader {
     fn add_event_formats(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         for _ in 0..at.take_u32("the number of ftrace's events")? {
             let format = at.take_block_after_u64_size("an event's format")?;
-            self.formats.add_format_file(&format);
+            self.formats.add_format_file_if_readable(&format);
         }
         Ok(())
     }
@@ -331,7 +333,7 @@ impl TraceDatHeader {
         Ok(())
     }
 
-    fn add_symbols(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
+    fn add_tick_handler_symbols(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         let size = at.take_u32("the symbols")?;
         let symbols = at.take_bytes(u64::from(size), "the symbols")?;
         self.formats.keep_tick_handler_addresses(&symbols);

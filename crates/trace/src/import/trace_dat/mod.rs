@@ -39,7 +39,7 @@ pub(super) fn read_trace_dat(
     let mut next = BinaryHeap::new();
     for (i, cpu) in cpus.iter_mut().enumerate() {
         if let Some(item) = cpu.next_item()? {
-            next.push(Reverse((item.timestamp(), i, item)));
+            next.push(Reverse((item.time_in_ns(), i, item)));
         }
     }
     let mut names: Vec<Option<usize>> = vec![None; 1 << 16];
@@ -62,7 +62,7 @@ pub(super) fn read_trace_dat(
                     count_and_add_record(&header, record, time, cpu.cpu, &mut names, builder)?;
                 }
             }
-            current = cpu.next_item()?.map(|item| (item.timestamp(), item));
+            current = cpu.next_item()?.map(|item| (item.time_in_ns(), item));
         }
     }
     Ok(())
@@ -89,7 +89,7 @@ fn count_and_add_record(
     };
     let what = format.and_then(|format| {
         let what = header.formats.decode_record(format, record);
-        if what.is_none() && format.is_recordable() {
+        if what.is_none() && format.is_used_by_recordings() {
             builder
                 .metadata_mut()
                 .add_or_count_warning("damaged-event", || {

@@ -31,7 +31,7 @@ pub(super) enum RingBufferItem {
 }
 
 impl RingBufferItem {
-    pub(super) fn timestamp(self) -> u64 {
+    pub(super) fn time_in_ns(self) -> u64 {
         match self {
             Self::Lost { time, .. } | Self::Event { time, .. } => time,
         }
@@ -188,9 +188,9 @@ impl<'a> CpuEvents<'a> {
     }
 
     #[cold]
-    fn explain_damage(&self, what: &str) -> String {
+    fn explain_damage(&self, damage: &str) -> String {
         format!(
-            "damaged: {what}, on CPU {} at {} ns, before byte {} of the file",
+            "damaged: {damage}, on CPU {} at {} ns, before byte {} of the file",
             self.cpu,
             self.header.stamp_to_nanoseconds(self.stamp),
             self.offset

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[OptionRow] = &[
             OptionVerdict::Ignored("has no effect: direct I/O leaves nothing to write back".to_owned())
         } else {
             match ignore_flush_without_writes(draft, value) {
-                OptionVerdict::Fine => accept_only_off(value, RANGES),
+                OptionVerdict::Fine => refuse_unless_off(value, RANGES),
                 other => other,
             }
         }
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["trim_backlog"], ignore_without_verify),
     OptionRow::for_judged_option(&["trim_backlog_batch"], ignore_without_verify),
     OptionRow::for_judged_option(&["create_only"], |_, value| {
-        accept_only_off(
+        refuse_unless_off(
             value,
             "a job that only lays out its files has no I/O; remove it",
         )
@@ -51,14 +51,14 @@ pub(super) const ROWS: &[OptionRow] = &[
         if draft.job.direct {
             OptionVerdict::Ignored(CACHE.to_owned())
         } else {
-            accept_only_off(value, "the page cache is not modelled")
+            refuse_unless_off(value, "the page cache is not modelled")
         }
     }),
     OptionRow::for_judged_option(&["thp"], |_, value| {
-        accept_only_off(value, "the page cache is not modelled")
+        refuse_unless_off(value, "the page cache is not modelled")
     }),
     OptionRow::for_judged_option(&["verify_only"], |_, value| {
-        accept_only_off(value, "a run that only verifies")
+        refuse_unless_off(value, "a run that only verifies")
     })
     .with_flag_value(),
     OptionRow::for_judged_option(&["verifysort"], ignore_without_verify),
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["verify_dump"], ignore_without_verify),
     OptionRow::for_judged_option(&["verify_async"], |draft, value| {
         if draft.job.verify.checksum.is_some() && draft.job.rw.reads() {
-            accept_only_off(value, "checking by other threads is not modelled; remove it")
+            refuse_unless_off(value, "checking by other threads is not modelled; remove it")
         } else {
             ignore_without_verify(draft, value)
         }
@@ -80,15 +80,15 @@ pub(super) const ROWS: &[OptionRow] = &[
     OptionRow::for_judged_option(&["verify_state_load"], ignore_without_verify),
     OptionRow::for_judged_option(&["verify_state_save"], ignore_without_verify),
     OptionRow::for_judged_option(&["experimental_verify"], ignore_without_verify),
-    OptionRow::for_judged_option(&["hipri"], |_, value| accept_only_off(value, POLLED)).with_flag_value(),
+    OptionRow::for_judged_option(&["hipri"], |_, value| refuse_unless_off(value, POLLED)).with_flag_value(),
     OptionRow::for_judged_option(&["hipri_percentage"], |draft, value| {
         match draft.value_given_for_option("hipri") {
-            Some("1") => accept_only_off(value, POLLED),
+            Some("1") => refuse_unless_off(value, POLLED),
             _ => OptionVerdict::Ignored("has no effect without hipri".to_owned()),
         }
     }),
     OptionRow::for_judged_option(&["sqthread_poll"], |_, value| {
-        accept_only_off(
+        refuse_unless_off(
             value,
             "a kernel thread that polls for submissions is not modelled; remove it to simulate system calls",
         )
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[OptionRow] = &[
         }
     }),
     OptionRow::for_judged_option(&["force_async"], |_, value| {
-        accept_only_off(
+        refuse_unless_off(
             value,
             "submission by the kernel's workers is not modelled; remove it to simulate system calls",
         )
@@ -110,17 +110,17 @@ pub(super) const ROWS: &[OptionRow] = &[
         if draft.job.direct && !is_switched_off(value) {
             OptionVerdict::Ignored("is ignored: it reads the file before the job begins".to_owned())
         } else {
-            accept_only_off(value, "reading the file before the run is not modelled")
+            refuse_unless_off(value, "reading the file before the run is not modelled")
         }
     }),
     OptionRow::for_judged_option(&["atomic"], |_, value| {
-        accept_only_off(value, "atomic writes are not modelled")
+        refuse_unless_off(value, "atomic writes are not modelled")
     }),
     OptionRow::for_judged_option(&["lockfile"], |_, value| {
         if value == "none" {
             OptionVerdict::Fine
         } else {
-            accept_only_off(value, "locks on files are not modelled")
+            refuse_unless_off(value, "locks on files are not modelled")
         }
     }),
     OptionRow::for_judged_option(&["latency_window"], ignore_without_latency_target),
@@ -192,7 +192,7 @@ fn is_switched_off(value: &str) -> bool {
 }
 
 /// Accepts an option only if it is switched off.
-fn accept_only_off(value: &str, why: &str) -> OptionVerdict {
+fn refuse_unless_off(value: &str, why: &str) -> OptionVerdict {
     if is_switched_off(value) {
         OptionVerdict::Fine
     } else {

@@ -125,7 +125,7 @@ impl JobDraft {
                 );
             }
             OptionSupport::Ignored(why) if row.check.is_none() => {
-                return findings.warn(place, key, why.to_owned());
+                return findings.add_warning(place, key, why.to_owned());
             }
             _ => {}
         }
@@ -144,7 +144,7 @@ impl JobDraft {
             return findings.add_problem(place, problem.prefix_option_name(key));
         }
         if let OptionSupport::Ignored(why) = row.support {
-            findings.warn(place, key, why.to_owned());
+            findings.add_warning(place, key, why.to_owned());
         }
         if let Some(set) = row.set
             && let Err(problem) = set(&mut self.job, &mut value)
@@ -155,7 +155,7 @@ impl JobDraft {
             return findings.add_problem(place, problem.prefix_option_name(key));
         }
         if let Some(remark) = value.remark {
-            findings.warn(place, key, remark);
+            findings.add_warning(place, key, remark);
         }
         self.record_given_option(row, text, place);
     }
