@@ -49,7 +49,7 @@ pub fn measure_speed(effort: Effort) -> anyhow::Result<()> {
 fn import_trace(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
     let mut writer = Writer::create(recording, Overwrite::Yes, Metadata::default())?;
     let imported = import_file(trace, &mut writer, ImportOptions::default(), &mut |_| ())?;
-    writer.finish_file()?;
+    writer.finish_and_count_events()?;
     Ok(imported.counts.iter().map(|(_, count)| count).sum())
 }
 
@@ -244,7 +244,7 @@ fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
         free[cpu] = end + 5_000 + random % 20_000;
         next[cpu] = numbers.draw_idle_period();
     }
-    writer.finish_file()?;
+    writer.finish_and_count_events()?;
     Ok(())
 }
 

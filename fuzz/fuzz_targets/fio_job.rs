@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_workloads::fio::{self, Draw, Sizes, Walk};
+use wakepath_workloads::fio::{self, Draw, IoSizes, Walk};
 
 /// A sequence of numbers without chance.
 struct Numbers(u64);
@@ -13,7 +13,7 @@ impl Draw for Numbers {
         self.0 % n
     }
 
-    fn draw_size(&mut self, sizes: &Sizes) -> u64 {
+    fn draw_size(&mut self, sizes: &IoSizes) -> u64 {
         if self.draw_below(2) == 0 {
             sizes.smallest()
         } else {
@@ -33,11 +33,12 @@ fuzz_target!(|text: &str| {
             assert_eq!(file.jobs, back.jobs);
             for job in &file.jobs {
                 job.process_limits(1 << 24);
-                let (mut walk, mut numbers) = (Walk::for_job(job, 1 << 24), Numbers(1));
+                let (mut walk, mut numbers) =
+                    (Walk::for_job_if_positions_matter(job, 1 << 24), Numbers(1));
                 for number in 0..100 {
                     let next = walk
                         .as_mut()
-                        .and_then(|walk| walk.next_io(number % 2, &mut numbers));
+                        .and_then(|walk| walk.next_io_of_pass(number % 2, &mut numbers));
                     assert!(next.is_none_or(|next| next.bytes > 0));
                 }
             }

@@ -508,7 +508,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let rest = parts.latency_ns - others - charged / requests.max(1) as f64;
     let (state_names, polling) = state_names_and_polling_states(metadata);
     RequestKind {
-        device: metadata.device_name(key.device),
+        device: metadata.device_name_or_numbers(key.device),
         write: key.write,
         background: key.background,
         bytes: key.bytes,

@@ -70,7 +70,7 @@ impl Assembler {
                 return;
             }
             RecordKind::IdleExit => {
-                let told = reflects && cpu.tracker.governor_was_asked();
+                let told = reflects && cpu.tracker.has_pending_governor_call();
                 cpu.end_idle_period(record.time_ns);
                 if !told {
                     cpu.release_pending_events(number, out);
@@ -209,7 +209,7 @@ impl Cpu {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
             exit.period.got_tick = reflect.got_tick;
             exit.period.poll_limit_hit = Some(reflect.poll_limit_hit);
-        } else if let Some(period) = self.tracker.end_refused_call(self.chosen) {
+        } else if let Some(period) = self.tracker.end_call_without_idle_entry(self.chosen) {
             // Work came before the CPU could enter the state that the governor chose.
             self.exited = Some(Exit { time, period });
         }

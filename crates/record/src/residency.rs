@@ -64,7 +64,7 @@ impl ResidencyMeter {
             let (Some(then), Some(now)) = (then, now) else {
                 continue;
             };
-            residency.add(IdleResidency {
+            residency.add_counts(IdleResidency {
                 reached: vec![ReachedState {
                     package: counter.package,
                     depth: counter.depth,
@@ -123,7 +123,7 @@ fn requested_between(
                     .saturating_sub(then.time_us)
                     .saturating_mul(1_000),
             });
-        residency.add(IdleResidency {
+        residency.add_counts(IdleResidency {
             cpu_time_ns: elapsed_ns,
             requested: requested.collect(),
             reached: Vec::new(),

@@ -169,7 +169,7 @@ impl RecordSession {
             // A governor's input counts as recorded only if this governor asks for it, though the hook exists.
             metadata.recorded.iowaiters = DataQuality::Missing;
         }
-        sink.writer.finish_file()?;
+        sink.writer.finish_and_count_events()?;
         Ok(sink.summary)
     }
 }

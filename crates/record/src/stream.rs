@@ -94,11 +94,14 @@ pub(crate) fn describe_task(metadata: &mut Metadata, cgroups: &mut CgroupPaths, 
     match record.kind {
         RecordKind::TaskName { task, name } => {
             let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
-            metadata.keep_task_name(task, &String::from_utf8_lossy(text));
+            metadata.keep_latest_task_name(task, &String::from_utf8_lossy(text));
         }
         RecordKind::TaskCgroup { task, cgroup } => {
             let path = cgroups.path_by_number(cgroup).map(str::to_owned);
-            metadata.put_task_in_cgroup(task, path.unwrap_or_else(|| format!("cgroup {cgroup}")));
+            metadata.keep_latest_cgroup_of_task(
+                task,
+                path.unwrap_or_else(|| format!("cgroup {cgroup}")),
+            );
         }
         _ => {}
     }

@@ -41,7 +41,9 @@ pub fn replay_recording(
     if !(1..=MAX_BLOCKS).contains(&setup.blocks) {
         return Err(SetupError::Blocks(setup.blocks).into());
     }
-    let (first, last) = reader.time_range()?.ok_or(ReplayError::NoPeriods)?;
+    let (first, last) = reader
+        .time_range_and_rewind()?
+        .ok_or(ReplayError::NoPeriods)?;
     let extent = (first.0, last.0);
     let blocks = Blocks::new(extent.0, extent.1, setup.blocks);
     let states = setup.states.iter();

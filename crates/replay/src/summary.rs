@@ -31,7 +31,7 @@ pub(crate) fn summarise_pass<'a>(
         .extend((0..pass.setup.policies.len()).map(|policy| summary.report_setup_policy(policy)));
     let drives = pass
         .drives
-        .report_drives(|device| metadata.device_name(device));
+        .report_drives(|device| metadata.device_name_or_numbers(device));
     let mut warned = metadata.clone();
     add_warnings(&mut warned, pass, &drives);
     let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
@@ -125,8 +125,9 @@ impl Summary<'_, '_> {
     fn report_recorded_choices(&self, metadata: &Metadata) -> PolicyReport {
         let tick_known = metadata.recorded.tick != DataQuality::Missing;
         let flags = &self.pass.flags;
-        let tick_stops = flags.count_periods_where(|period| period.stop_tick() == Some(true));
-        let limit_hits = flags.count_periods_where(|period| period.poll_limit_hit() == Some(true));
+        let tick_stops = flags.count_periods_with_flags(|period| period.stop_tick() == Some(true));
+        let limit_hits =
+            flags.count_periods_with_flags(|period| period.poll_limit_hit() == Some(true));
         PolicyReport {
             policy: "recorded".to_owned(),
             selections: self.pass.periods,
@@ -185,15 +186,15 @@ impl Summary<'_, '_> {
         let counts = [
             (
                 "sleep length inferred from timer events",
-                flags.count_periods_where(PackedIdlePeriod::inferred),
+                flags.count_periods_with_flags(PackedIdlePeriod::inferred),
             ),
             (
                 "sleep length unknown; the CPU's longest idle span so far stands in for it",
-                flags.count_periods_where(|period| period.sleep_length().is_none()),
+                flags.count_periods_with_flags(|period| period.sleep_length().is_none()),
             ),
             (
                 "not known whether a task ran before; one is taken to have",
-                flags.count_periods_where(|period| period.before() == Before::Unknown),
+                flags.count_periods_with_flags(|period| period.before() == Before::Unknown),
             ),
         ];
         counts.into_iter().filter(|(_, count)| *count > 0).collect()

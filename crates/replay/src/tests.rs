@@ -104,7 +104,7 @@ fn recording_with(events: &[Event], idle_driver: Option<&str>) -> Recorded {
     for event in events {
         writer.add_event(event).unwrap();
     }
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     Recorded {
         _folder: folder,
         path,

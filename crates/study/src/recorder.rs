@@ -189,10 +189,10 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             if let Some(name) = job.and_then(|job| names.get(job)) {
                 self.writer
                     .metadata_mut()
-                    .keep_task_name(*task as u32, name);
+                    .keep_latest_task_name(*task as u32, name);
             }
         }
-        self.writer.finish_file()
+        self.writer.finish_and_count_events()
     }
 
     fn hold_event(&mut self, time: Nanoseconds, cpu: usize, kind: EventKind) {

@@ -73,8 +73,8 @@ pub struct RequestSize {
 
 impl TaskIo {
     /// Number of requests that read, or that write.
-    pub fn count_requests(&self, write: bool) -> u64 {
-        let sizes = self.sizes.iter().filter(|(size, _)| size.write == write);
+    pub fn count_requests_in_direction(&self, writes: bool) -> u64 {
+        let sizes = self.sizes.iter().filter(|(size, _)| size.write == writes);
         sizes.map(|(_, count)| count).sum()
     }
 }
@@ -84,8 +84,8 @@ impl TaskIo {
 /// # Errors
 /// The recording cannot be read.
 pub fn collect_task_io(reader: &mut Reader) -> Result<TaskIoProfile, RecordingError> {
-    let extent = reader.time_range()?;
-    let mut collector = Collector::new(reader.metadata());
+    let extent = reader.time_range_and_rewind()?;
+    let mut collector = TaskIoCollector::new(reader.metadata());
     reader.for_each_event(|event| {
         collector.collect_event(&event);
         Ok::<(), RecordingError>(())
@@ -108,12 +108,12 @@ struct TaskState {
     /// Sector behind the task's last request by direction: reads, writes.
     next_sector: [Option<u64>; 2],
     /// The task's pause since its last completion, if it is in one.
-    pause: Option<Pause>,
+    pause: Option<TaskPause>,
 }
 
 /// A task's pause up to now, and the stretch of it that still lasts.
 #[derive(Clone, Copy, Debug)]
-struct Pause {
+struct TaskPause {
     /// When the task ran again, and the present stretch of its pause began.
     time: u64,
     /// The CPU on which the present stretch of the pause began.
@@ -143,7 +143,7 @@ struct CpuIdleTime {
 }
 
 /// Collects the I/O of tasks from a recording's events in order of time.
-struct Collector {
+struct TaskIoCollector {
     profile: TaskIoProfile,
     states: HashMap<u32, TaskState>,
     /// Submitter of each request in flight.
@@ -155,7 +155,7 @@ struct Collector {
     exit_latencies: HashMap<u32, Vec<u64>>,
 }
 
-impl Collector {
+impl TaskIoCollector {
     fn new(metadata: &Metadata) -> Self {
         let mut exit_latencies = HashMap::new();
         for group in &metadata.idle_states {
@@ -176,12 +176,20 @@ impl Collector {
 
     fn collect_event(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Idle(period) => self.add_idle_period(event.time.0, event.cpu, period),
+            EventKind::Idle(period) => {
+                self.add_idle_period_ending_at(event.time.0, event.cpu, period)
+            }
             EventKind::Queueing(QueueStep::Queued {
                 block,
                 task,
                 background,
-            }) => self.note_bio_submission(event.time, event.cpu, block, *task, *background),
+            }) => self.count_submitted_bio_and_end_pause(
+                event.time,
+                event.cpu,
+                block,
+                *task,
+                *background,
+            ),
             EventKind::Queueing(QueueStep::Remapped {
                 block,
                 from_device,
@@ -191,15 +199,17 @@ impl Collector {
                     self.in_flight.insert((block.device, block.sector), task);
                 }
             }
-            EventKind::BlockComplete(block) => self.complete_request(event.time, event.cpu, block),
+            EventKind::BlockComplete(block) => {
+                self.complete_bios_and_begin_pause(event.time, event.cpu, block)
+            }
             EventKind::Task {
                 task,
                 step: TaskStep::Waking,
-            } => self.note_wake_up_start(event.time, *task),
+            } => self.note_wake_up_of_pausing_task(event.time, *task),
             EventKind::Task {
                 task,
                 step: TaskStep::Running,
-            } => self.note_task_runs(event.time, event.cpu, *task),
+            } => self.restart_pause_stretch_when_task_runs(event.time, event.cpu, *task),
             EventKind::Lost { .. } => {
                 self.in_flight.clear();
                 self.states.clear();
@@ -209,7 +219,7 @@ impl Collector {
     }
 
     /// Adds an idle period that ends at `time`.
-    fn add_idle_period(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
+    fn add_idle_period_ending_at(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
         let exits = self.exit_latencies.get(&cpu);
         let exit = exits.and_then(|exits| exits.get(usize::from(period.state)));
         let idle = self.idle.entry(cpu).or_default();
@@ -219,7 +229,7 @@ impl Collector {
     }
 
     /// Notes a bio that a task submits, which ends the task's pause.
-    fn note_bio_submission(
+    fn count_submitted_bio_and_end_pause(
         &mut self,
         time: Nanoseconds,
         cpu: u32,
@@ -255,18 +265,18 @@ impl Collector {
         let io = self.profile.tasks.entry(task).or_default();
         state.in_flight += 1;
         io.most_in_flight = io.most_in_flight.max(state.in_flight);
-        io.add_request(block, &mut state.next_sector);
+        io.count_request_and_sequence(block, &mut state.next_sector);
         if let Some(mut pause) = state.pause.take() {
             let idle = self.idle.get(&cpu).copied().unwrap_or_default();
             let last_run = self.last_runs.get(&pause.cpu).copied();
             pause.split_stretch_into_sleep_and_burst(task, time.0, cpu, idle, last_run);
-            io.add_pause(&pause);
+            io.add_ended_pause(&pause);
             self.profile.shared_bursts += u64::from(pause.shared);
         }
     }
 
     /// Notes the completion of a request, perhaps with several bios inside; its task's pause may begin.
-    fn complete_request(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
+    fn complete_bios_and_begin_pause(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
         let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
@@ -280,13 +290,13 @@ impl Collector {
                 // A polling task never sleeps, so its pause counts from the completion until the task is seen to run
                 // again.
                 let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
-                state.pause = Some(Pause::begin(time.0, cpu, idle_ns));
+                state.pause = Some(TaskPause::begin(time.0, cpu, idle_ns));
             }
         }
     }
 
     /// Notes that a wake-up of a task begins.
-    fn note_wake_up_start(&mut self, time: Nanoseconds, task: u32) {
+    fn note_wake_up_of_pausing_task(&mut self, time: Nanoseconds, task: u32) {
         let state = self.states.get_mut(&task);
         if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
             pause.waking = Some(time.0);
@@ -294,11 +304,11 @@ impl Collector {
     }
 
     /// Notes that a task runs again, after waiting for I/O or within its pause.
-    fn note_task_runs(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
+    fn restart_pause_stretch_when_task_runs(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
         let idle = self.idle.get(&cpu).copied().unwrap_or_default();
         let state = self.states.get_mut(&task);
         if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
-            let mut next = Pause::begin(time.0, cpu, idle.total);
+            let mut next = TaskPause::begin(time.0, cpu, idle.total);
             if pause.ran {
                 let last_run = self.last_runs.get(&pause.cpu).copied();
                 let until = pause.waking.unwrap_or(time.0);
@@ -314,12 +324,12 @@ impl Collector {
     }
 }
 
-impl Pause {
-    fn begin(time: u64, cpu: u32, idle_ns: u64) -> Self {
+impl TaskPause {
+    fn begin(time: u64, cpu: u32, cpu_idle_ns_so_far: u64) -> Self {
         Self {
             time,
             cpu,
-            idle_ns,
+            idle_ns: cpu_idle_ns_so_far,
             ran: false,
             waking: None,
             asleep_ns: 0,
@@ -362,7 +372,7 @@ impl Pause {
 }
 
 impl TaskIo {
-    fn add_request(&mut self, block: &Block, next_sector: &mut [Option<u64>; 2]) {
+    fn count_request_and_sequence(&mut self, block: &Block, next_sector: &mut [Option<u64>; 2]) {
         let size = RequestSize {
             write: block.write,
             bytes: block.bytes,
@@ -383,7 +393,7 @@ impl TaskIo {
     }
 
     /// Adds a pause that is over to the task's totals. A CPU burst in which another task ran there counts as unknown.
-    fn add_pause(&mut self, pause: &Pause) {
+    fn add_ended_pause(&mut self, pause: &TaskPause) {
         self.pauses += u64::from(pause.asleep_ns > 0);
         self.asleep_ns = self.asleep_ns.saturating_add(pause.asleep_ns);
         if !pause.shared {
@@ -451,7 +461,7 @@ mod tests {
             }],
             ..Metadata::default()
         };
-        let mut collector = Collector::new(&metadata);
+        let mut collector = TaskIoCollector::new(&metadata);
         for (time, cpu, kind) in events {
             collector.collect_event(&Event {
                 time: Nanoseconds(time * US),
@@ -477,7 +487,10 @@ mod tests {
         let io = &profile.tasks[&task];
         assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
         assert_eq!((io.bursts, io.burst_ns), (1, 25 * US));
-        assert_eq!((io.count_requests(false), io.sequential), (2, 1));
+        assert_eq!(
+            (io.count_requests_in_direction(false), io.sequential),
+            (2, 1)
+        );
     }
 
     fn step(task: u32, step: TaskStep) -> EventKind {

@@ -67,7 +67,7 @@ fn import_with(
     let out = folder.path().join("out.parquet");
     let mut writer = Writer::create(&out, Overwrite::No, Metadata::default()).unwrap();
     let imported = what(&mut writer).map_err(|error| error.to_string())?;
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     let mut reader = Reader::open(&out).unwrap();
     let mut events = Vec::new();
     reader
@@ -709,7 +709,7 @@ fn what_is_said_of_several_files_adds_up() {
         &mut |_| (),
     )
     .unwrap();
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     let alone = of(&["lossy.txt"]).metadata;
     assert_eq!(alone.recorded.sleep_length, DataQuality::Inferred);
     for names in [

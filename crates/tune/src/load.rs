@@ -50,7 +50,7 @@ impl DailyLoad {
         };
         let factors = file.jobs.iter().map(|job| {
             let measured = job.at_most.into_iter().chain(job.runtime).min();
-            let warm_up = job.ramp_time.filter(|_| job.ends_by_time());
+            let warm_up = job.ramp_time.filter(|_| job.ends_only_by_time());
             match (measured, warm_up) {
                 (Some(measured), Some(warm_up)) if measured.0 > 0 => {
                     let counted = measured.0 as f64 / f64::from(shortened.max(1));
@@ -115,7 +115,7 @@ mod tests {
         let file = fio::parse(text, "a.fio").unwrap();
         DailyLoad {
             name: "a".to_owned(),
-            workload: file.with_warm_up(None).into(),
+            workload: file.with_given_or_default_warm_up(None).into(),
             hours,
         }
     }

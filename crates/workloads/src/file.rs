@@ -7,13 +7,13 @@ use wakepath_units::pasted::decode_text_strictly;
 
 /// Why a workload file could not be read as text.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableWorkload {
     /// Line with the problem, counted from 1; `None` if the problem is not in a line.
     pub(crate) line: Option<usize>,
     pub(crate) message: String,
 }
 
-impl Unreadable {
+impl UnreadableWorkload {
     fn for_whole_file(message: String) -> Self {
         Self {
             line: None,
@@ -23,16 +23,16 @@ impl Unreadable {
 }
 
 /// Reads the file at `path` as UTF-8. A file longer than `limit` bytes is refused.
-pub(crate) fn read_bounded_text(path: &Path, limit: usize) -> Result<String, Unreadable> {
+pub(crate) fn read_bounded_text(path: &Path, limit: usize) -> Result<String, UnreadableWorkload> {
     let file = wakepath_files::open_regular_file(path)
-        .map_err(|e| Unreadable::for_whole_file(format!("cannot open: {e}")))?;
+        .map_err(|e| UnreadableWorkload::for_whole_file(format!("cannot open: {e}")))?;
     let bytes = wakepath_files::read_up_to(file, limit as u64).map_err(|e| match e.kind() {
-        ErrorKind::FileTooLarge => Unreadable::for_whole_file(too_large_message(limit)),
-        _ => Unreadable::for_whole_file(format!("cannot read: {e}")),
+        ErrorKind::FileTooLarge => UnreadableWorkload::for_whole_file(too_large_message(limit)),
+        _ => UnreadableWorkload::for_whole_file(format!("cannot read: {e}")),
     })?;
     decode_text_strictly(bytes).map_err(|e| {
         let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
-        Unreadable {
+        UnreadableWorkload {
             line: Some(valid.split(|&b| b == b'\n').count()),
             message: "is neither UTF-8 nor UTF-16 text".to_owned(),
         }

@@ -52,17 +52,17 @@ impl Workload {
     /// The file cannot be read, or is no workload that is understood: see [`fio::parse`] and
     /// [`rtapp::parse`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, WorkloadError> {
-        Self::load_with_rt_app_version(path, None)
+        Self::load_overriding_rt_app_version(path, None)
     }
 
-    /// Reads the workload at `path`. `rt_app`: the version whose rules an rt-app file follows; `None`: the version that
+    /// Reads the workload at `path`. `version`: the version whose rules an rt-app file follows; `None`: the version that
     /// the file names.
     ///
     /// # Errors
     /// As [`Workload::load`].
-    pub fn load_with_rt_app_version(
+    pub fn load_overriding_rt_app_version(
         path: impl AsRef<Path>,
-        rt_app: Option<RtAppVersion>,
+        version: Option<RtAppVersion>,
     ) -> Result<Self, WorkloadError> {
         let path = path.as_ref();
         let is_json = path
@@ -70,28 +70,28 @@ impl Workload {
             .is_some_and(|e| e.eq_ignore_ascii_case("json"));
         let origin = path.display().to_string();
         match file::read_bounded_text(path, fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES)) {
-            Ok(text) if is_json || begins_as_json(&text) => {
-                Ok(rtapp::parse_with_version(&text, &origin, rt_app)?.into())
+            Ok(text) if is_json || begins_as_json_object_or_comment(&text) => {
+                Ok(rtapp::parse_overriding_version(&text, &origin, version)?.into())
             }
             Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
-            Err(e) => Err(FioError::for_whole_file(&origin, e.line, e.message).into()),
+            Err(e) => Err(FioError::for_one_problem(&origin, e.line, e.message).into()),
         }
     }
 
     /// A copy that is simulated for at most `at_most`. Each fio job that only time ends has a warm-up, given or default
-    /// ([`FioJobFile::with_warm_up`]).
+    /// ([`FioJobFile::with_given_or_default_warm_up`]).
     #[must_use]
-    pub fn with_time_limit_and_warm_up(
+    pub fn with_time_limit_and_fio_warm_up(
         self,
         at_most: Option<Nanoseconds>,
-        warm_up: Option<Nanoseconds>,
+        fio_warm_up: Option<Nanoseconds>,
     ) -> Self {
         match self {
             Self::Fio(mut file) => {
                 for job in &mut file.jobs {
                     job.at_most = at_most;
                 }
-                file.with_warm_up(warm_up).into()
+                file.with_given_or_default_warm_up(fio_warm_up).into()
             }
             Self::RtApp(mut file) => {
                 file.at_most = at_most;
@@ -124,7 +124,7 @@ impl Workload {
                 .iter()
                 .map(|w| WorkloadWarning {
                     line: w.line,
-                    message: w.sentence(),
+                    message: w.sentence_without_line(),
                 })
                 .collect(),
         }
@@ -144,7 +144,7 @@ impl From<RtAppFile> for Workload {
 }
 
 /// A text that begins as JSON is an rt-app file: fio job files never begin so.
-fn begins_as_json(text: &str) -> bool {
+fn begins_as_json_object_or_comment(text: &str) -> bool {
     let text = text.trim_start();
     ["{", "//", "/*"]
         .iter()

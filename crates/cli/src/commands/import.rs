@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use wakepath_trace::import::{ImportOptions, Imported, import_file};
-use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path};
+use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, unfinished_tail_path};
 use wakepath_units::TickRate;
 
 use super::arguments;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     );
     let metadata = writer.metadata_mut();
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
-    let recorded_events = writer.finish_file()?;
+    let recorded_events = writer.finish_and_count_events()?;
     fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
     remove_leftovers_of_recording(&output)?;
     for warning in &warnings {
@@ -159,7 +159,7 @@ fn import_files(
 
 /// Removes what a killed recorder left beside its file: it does not belong to the new recording.
 fn remove_leftovers_of_recording(recording: &Path) -> anyhow::Result<()> {
-    let tail = tail_path(recording);
+    let tail = unfinished_tail_path(recording);
     match fs::remove_file(&tail) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(error).with_context(|| tail.display().to_string())

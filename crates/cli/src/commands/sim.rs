@@ -150,11 +150,11 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
 
 /// Reads the workload that the arguments name, with their limits on time and their number of copies.
 fn load_workload(args: &Args) -> anyhow::Result<Workload> {
-    let read = Workload::load_with_rt_app_version(&args.job, args.rt_app)?;
+    let read = Workload::load_overriding_rt_app_version(&args.job, args.rt_app)?;
     if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
         bail!("--rt-app is for rt-app files, and this is a fio job")
     }
-    let warmed_up = read.with_time_limit_and_warm_up(args.seconds, args.warm_up);
+    let warmed_up = read.with_time_limit_and_fio_warm_up(args.seconds, args.warm_up);
     match args.copies {
         Some(copies) => make_copies(warmed_up, copies).context("--copies"),
         None => Ok(warmed_up),

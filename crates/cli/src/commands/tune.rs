@@ -242,9 +242,9 @@ fn parse_load_argument(text: &str) -> anyhow::Result<LoadArgument> {
 }
 
 fn read_load_workload(path: &Path, at_most: Option<Nanoseconds>) -> anyhow::Result<Workload> {
-    let read = Workload::load_with_rt_app_version(path, None)?;
+    let read = Workload::load_overriding_rt_app_version(path, None)?;
     arguments::tell_workload_warnings(path, &read);
-    Ok(read.with_time_limit_and_warm_up(at_most, None))
+    Ok(read.with_time_limit_and_fio_warm_up(at_most, None))
 }
 
 #[cfg(test)]

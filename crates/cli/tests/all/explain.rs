@@ -91,7 +91,7 @@ fn write_recording_by(folder: &Path, requests: u64, more: Metadata) -> PathBuf {
         push(woken + 2_500, wake);
         issued = woken + 400_000;
     }
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     path
 }
 

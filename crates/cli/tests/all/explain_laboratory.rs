@@ -114,7 +114,7 @@ fn leave_out_drive(recording: &Path) -> PathBuf {
             writer.add_event(&event)
         })
         .unwrap();
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     path
 }
 

@@ -433,7 +433,7 @@ fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathB
         };
         writer.add_event(&event).unwrap();
     }
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     path
 }
 
@@ -637,7 +637,7 @@ fn a_recording_without_idle_periods_has_its_drives() {
             writer.add_event(&event).unwrap();
         }
     }
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     let path = path.to_str().unwrap();
     let replay = ["replay", path, "--policy", "menu"];
     let shown = wakepath(&replay).success();

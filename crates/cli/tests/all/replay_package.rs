@@ -98,7 +98,7 @@ fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
         asked: vec![None; machine.cpus()],
     };
     let run = simulate_observed(machine, &workload, &policies, 1, &mut recorder).unwrap();
-    recorder.writer.finish_file().unwrap();
+    recorder.writer.finish_and_count_events().unwrap();
     let energy = run.energy.unwrap();
     let package = energy.package_mj + energy.uncores_mj.iter().sum::<f64>();
     (energy.total_mj / 1e3, package / 1e3)

@@ -90,7 +90,7 @@ fn recording(folder: &Path, name: &str) -> PathBuf {
         push(now + US, EventKind::BlockComplete(block(i)));
         now += 2 * US;
     }
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     path
 }
 
@@ -413,7 +413,7 @@ fn with_processor(from: &Path, to: &str, processor: &str) {
     reader
         .for_each_event(|event| writer.add_event(&event))
         .unwrap();
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
 }
 
 #[test]

@@ -283,7 +283,7 @@ fn unusual_batches_do_all_requests() {
 #[test]
 fn a_batch_that_is_too_large_is_refused() {
     let file = fio::parse("[j]\nsize=1m\niodepth_batch=99999999", "t").unwrap();
-    assert!(file.check_modelled().is_err());
+    assert!(file.refuse_unmodelled_options().is_err());
 }
 
 /// Period and mean latency, in us, of a job of 128 KiB blocks.

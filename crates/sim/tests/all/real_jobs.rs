@@ -35,7 +35,7 @@ fn real_jobs_that_are_modelled_run() {
         let Ok(mut file) = fio::load(&path) else {
             continue;
         };
-        if file.check_modelled().is_err() {
+        if file.refuse_unmodelled_options().is_err() {
             continue;
         }
         for job in &mut file.jobs {

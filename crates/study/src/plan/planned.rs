@@ -136,7 +136,7 @@ impl Plan {
             let Some(Workload::Fio(file)) = workload.simulated_workload() else {
                 continue;
             };
-            notes.extend(file.jobs_that_mostly_pause().map(|job| {
+            notes.extend(file.jobs_without_warm_up_that_mostly_pause().map(|job| {
                 format!(
                     "workload `{}`: job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
                     workload.name, job.name

@@ -11,7 +11,7 @@ use wakepath_results::directory::WORKLOADS;
 use wakepath_results::{Metric, RequestedRate, RunOrigin};
 use wakepath_units::Nanoseconds;
 use wakepath_units::pasted::decode_text_strictly;
-use wakepath_workloads::fio::warm_up::text_with_warm_up;
+use wakepath_workloads::fio::warm_up::insert_ramp_times;
 use wakepath_workloads::{Workload, fio, rtapp};
 
 use super::grid;
@@ -288,7 +288,7 @@ impl PlannedWorkload {
     /// Time at a run's beginning that is not counted, if any.
     pub fn uncounted_start(&self) -> Option<Nanoseconds> {
         match self.simulated_workload()? {
-            Workload::Fio(file) => file.earliest_counting_start(),
+            Workload::Fio(file) => file.earliest_counting_start_after_ramp(),
             Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
         }
     }
@@ -418,13 +418,15 @@ fn plan_fio(
         let own = fio::parse(text, origin).err();
         source.error(at, own.unwrap_or(e).to_string())
     })?;
-    let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
-    let warmed_up = text_with_warm_up(&changed, &with_warm_up, &read);
+    let with_warm_up = read
+        .clone()
+        .with_given_or_default_warm_up(job_options.warm_up);
+    let warmed_up = insert_ramp_times(&changed, &with_warm_up, &read);
     let workload = fio::parse(&warmed_up, &named).map_err(|e| source.error(at, e.to_string()))?;
     // Real fio runs more than the simulator has models for.
     if target == RunOrigin::Sim {
         workload
-            .check_modelled()
+            .refuse_unmodelled_options()
             .map_err(|e| source.error(at, e.to_string()))?;
     }
     Ok(Task::Fio {
@@ -475,7 +477,7 @@ fn add_options_to_jobs(text: &str, options: &[(String, String)]) -> String {
     for line in rest.lines() {
         if !options
             .iter()
-            .any(|(name, _)| fio::line_sets_option(line, name))
+            .any(|(name, _)| fio::line_sets_option_or_opposite(line, name))
         {
             let _ = writeln!(changed, "{line}");
         }
@@ -497,7 +499,7 @@ fn plan_rt_app(
         }
         None => None,
     };
-    let mut file = rtapp::parse_with_version(&text, &origin, version)
+    let mut file = rtapp::parse_overriding_version(&text, &origin, version)
         .map_err(|e| source.error(name, e.to_string()))?;
     // The file is written as plain JSON, which rt-app accepts, too.
     let mut text = file.to_string();

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::decode::{Function, Name, TraceEvent};
+use super::decode::{ShortName, TraceEvent};
 use super::options::{ImportOptions, Imported};
-use super::problem::{Problem, check_cpu_number};
-use super::tick::Tick;
-use super::timers::Timers;
+use super::problem::{ImportProblem, refuse_cpu_beyond_limit};
+use super::seen::SeenEvents;
+use super::tick::TickLearner;
+use super::timers::TimersOfCpus;
 use crate::recording::{
-    Block, DataQuality, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Metadata, QueueStep,
-    Recorded, TaskStep, TimerKind, Writer,
+    Block, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Metadata, QueueStep, TaskStep,
+    TimerKind, Writer,
 };
 
 /// A gap in time this long, without any event, is taken for a jump of the trace's clock.
@@ -24,7 +25,7 @@ const MAX_HELD: usize = 1 << 16;
 const MAX_TASKS: usize = 1 << 22;
 const IDLE_EXIT: u32 = u32::MAX;
 
-pub(super) struct Builder<'a> {
+pub(super) struct RecordingBuilder<'a> {
     writer: &'a mut Writer,
     /// Description from the current file; earlier files may have given other facts.
     metadata: Metadata,
@@ -36,7 +37,7 @@ pub(super) struct Builder<'a> {
     events: u64,
     /// Number of trace events that recordings have no use for.
     others: u64,
-    tick: Tick,
+    tick: TickLearner,
     /// Whether the tick's handler or rate is still being learnt.
     learning: bool,
     /// Events from before the tick is known, held back; `None` once it is known.
@@ -46,14 +47,14 @@ pub(super) struct Builder<'a> {
     /// Time from which the tick's rate is known; 0 if known from the start.
     rate_since: Option<u64>,
     pairs: IdlePairs,
-    timers: Timers,
+    timers: TimersOfCpus,
     /// The CPU on which each task that is blocked ran last.
     blocked: HashMap<u32, u32>,
     iowaiters: HashMap<u32, u32>,
     /// Tasks that did I/O or were blocked, and whether each was woken and did not run since.
     io_tasks: HashMap<u32, bool>,
     /// The task that runs on each CPU.
-    running: HashMap<u32, (u32, Name)>,
+    running: HashMap<u32, (u32, ShortName)>,
     last: HashMap<u32, u64>,
     latest: Option<u64>,
     /// Whether each CPU came online (`true`) or went offline in its last hotplug step.
@@ -67,32 +68,18 @@ pub(super) struct Builder<'a> {
 struct HeldItem {
     time: u64,
     cpu: u32,
-    item: Item,
+    item: HeldItemKind,
 }
 
 #[derive(Clone, Copy)]
-enum Item {
+enum HeldItemKind {
     Event(TraceEvent),
     /// A trace event that recordings have no use for.
     Other,
     Lost(Option<u64>),
 }
 
-#[derive(Default)]
-struct SeenEvents {
-    idle: bool,
-    switches: bool,
-    waking: bool,
-    wakes: bool,
-    block: bool,
-    frequency: bool,
-    timers: bool,
-    queueing: bool,
-    interrupts: bool,
-    ipis: bool,
-}
-
-impl<'a> Builder<'a> {
+impl<'a> RecordingBuilder<'a> {
     pub(super) fn new(
         writer: &'a mut Writer,
         options: ImportOptions,
@@ -108,13 +95,13 @@ impl<'a> Builder<'a> {
             counts: Vec::new(),
             events: 0,
             others: 0,
-            tick: Tick::default(),
+            tick: TickLearner::default(),
             learning: true,
             held: Some(Vec::new()),
             handler_since: None,
             rate_since: None,
             pairs: IdlePairs::new(false),
-            timers: Timers::new(options.hz.unwrap_or_default()),
+            timers: TimersOfCpus::new(options.hz.unwrap_or_default()),
             blocked: HashMap::new(),
             iowaiters: HashMap::new(),
             io_tasks: HashMap::new(),
@@ -132,7 +119,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Index of the counter for events with this name.
-    pub(super) fn counter_index(&mut self, name: &str) -> usize {
+    pub(super) fn counter_index_or_new(&mut self, name: &str) -> usize {
         if let Some(index) = self.names.get(name) {
             return *index;
         }
@@ -141,26 +128,26 @@ impl<'a> Builder<'a> {
         self.counts.len() - 1
     }
 
-    /// Takes an event traced by `cpu`. `what`: the decoded event, if recordings need the event.
+    /// Takes an event traced by `cpu`, and counts it. `decoded`: the event, if recordings need it.
     pub(super) fn count_and_add_event(
         &mut self,
         time: u64,
         cpu: u32,
-        name: usize,
-        what: Option<TraceEvent>,
-    ) -> Result<(), Problem> {
-        if let Some((_, count)) = self.counts.get_mut(name) {
+        counter: usize,
+        decoded: Option<TraceEvent>,
+    ) -> Result<(), ImportProblem> {
+        if let Some((_, count)) = self.counts.get_mut(counter) {
             *count += 1;
         }
         self.events += 1;
         if self.events.is_multiple_of(PROGRESS_EVERY) {
             (self.progress)(self.events);
         }
-        let item = match what {
-            Some(what) => Item::Event(what),
-            None => Item::Other,
+        let item = match decoded {
+            Some(event) => HeldItemKind::Event(event),
+            None => HeldItemKind::Other,
         };
-        self.hold_until_tick_known(HeldItem { time, cpu, item })
+        self.learn_tick_and_hold_until_known(HeldItem { time, cpu, item })
     }
 
     /// Notes that the trace lacks `count` events on `cpu` before `time`; `None`: an unknown number.
@@ -169,38 +156,38 @@ impl<'a> Builder<'a> {
         time: u64,
         cpu: u32,
         count: Option<u64>,
-    ) -> Result<(), Problem> {
-        let item = Item::Lost(count);
-        self.hold_until_tick_known(HeldItem { time, cpu, item })
+    ) -> Result<(), ImportProblem> {
+        let item = HeldItemKind::Lost(count);
+        self.learn_tick_and_hold_until_known(HeldItem { time, cpu, item })
     }
 
     /// Learns the tick from an event, and holds all events back until the tick is known.
-    fn hold_until_tick_known(&mut self, next: HeldItem) -> Result<(), Problem> {
+    fn learn_tick_and_hold_until_known(&mut self, next: HeldItem) -> Result<(), ImportProblem> {
         if self.learning {
-            self.learn_tick_from(next);
+            self.learn_tick_and_note_since_when(next);
             self.learning = !self.tick.has_learnt_enough();
         }
         let Some(held) = &mut self.held else {
-            return self.process_item(next);
+            return self.write_item(next);
         };
         held.push(next);
         if !self.learning || held.len() >= MAX_HELD {
-            return self.process_held_items();
+            return self.write_held_items();
         }
         Ok(())
     }
 
-    fn learn_tick_from(&mut self, next: HeldItem) {
+    fn learn_tick_and_note_since_when(&mut self, next: HeldItem) {
         match next.item {
-            Item::Event(what) => self.tick.learn_from_event(next.cpu, what),
-            Item::Lost(_) => self.tick.forget_cpu(next.cpu),
-            Item::Other => return,
+            HeldItemKind::Event(what) => self.tick.learn_from_event(next.cpu, what),
+            HeldItemKind::Lost(_) => self.tick.forget_cpu(next.cpu),
+            HeldItemKind::Other => return,
         }
         if self.held.is_none() {
             if self.handler_since.is_none() && self.tick.knows_handler_function() {
                 self.handler_since = Some(next.time);
             }
-            if self.rate_since.is_none() && self.tick.shortest_step_rate().is_some() {
+            if self.rate_since.is_none() && self.tick.rate_of_shortest_frequent_step().is_some() {
                 self.rate_since = Some(next.time);
             }
             self.pass_tick_rate_to_timers();
@@ -208,45 +195,47 @@ impl<'a> Builder<'a> {
     }
 
     fn pass_tick_rate_to_timers(&mut self) {
-        let rate = self.options.hz.or(self.tick.shortest_step_rate());
-        self.timers.use_tick_rate(rate.unwrap_or_default());
+        let rate = self
+            .options
+            .hz
+            .or(self.tick.rate_of_shortest_frequent_step());
+        self.timers.set_tick_rate(rate.unwrap_or_default());
     }
 
     /// Processes all items held back, whether the tick is known or not.
-    fn process_held_items(&mut self) -> Result<(), Problem> {
+    fn write_held_items(&mut self) -> Result<(), ImportProblem> {
         let Some(held) = self.held.take() else {
             return Ok(());
         };
         self.handler_since = self.tick.knows_handler_function().then_some(0);
-        self.rate_since = self.tick.shortest_step_rate().map(|_| 0);
+        self.rate_since = self.tick.rate_of_shortest_frequent_step().map(|_| 0);
         self.pass_tick_rate_to_timers();
-        held.into_iter()
-            .try_for_each(|next| self.process_item(next))
+        held.into_iter().try_for_each(|next| self.write_item(next))
     }
 
-    fn process_item(&mut self, next: HeldItem) -> Result<(), Problem> {
+    fn write_item(&mut self, next: HeldItem) -> Result<(), ImportProblem> {
         let HeldItem { time, cpu, item } = next;
-        if let Item::Lost(count) = item {
-            return self.write_lost_events(time, cpu, count);
+        if let HeldItemKind::Lost(count) = item {
+            return self.write_loss_and_forget_cpu(time, cpu, count);
         }
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
-        self.warn_if_clock_jumps_back(time, cpu)?;
+        self.warn_of_clock_jump_or_gap(time, cpu)?;
         let [first, last] = self.metadata.span_ns.unwrap_or([time, time]);
         self.metadata.span_ns = Some([first.min(time), last.max(time)]);
-        if let Item::Event(what) = item {
-            let what = self.tick.name_tick_handler_in(what);
-            return self.write_trace_event(time, cpu, what);
+        if let HeldItemKind::Event(what) = item {
+            let what = self.tick.mark_tick_handler(what);
+            return self.write_as_recording_events(time, cpu, what);
         }
         self.others += 1;
         Ok(())
     }
 
-    fn write_lost_events(
+    fn write_loss_and_forget_cpu(
         &mut self,
         time: u64,
         cpu: u32,
         count: Option<u64>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ImportProblem> {
         let metadata = &mut self.metadata;
         metadata.lost_events = metadata.lost_events.saturating_add(count.unwrap_or(0));
         metadata.add_or_count_warning("lost-events", || {
@@ -257,10 +246,10 @@ impl<'a> Builder<'a> {
         });
         self.pairs.forget_cpu(cpu);
         let count = count.unwrap_or(0);
-        self.write_event(time, cpu, EventKind::Lost { count })
+        self.write_recording_event(time, cpu, EventKind::Lost { count })
     }
 
-    fn warn_if_clock_jumps_back(&mut self, time: u64, cpu: u32) -> Result<(), Problem> {
+    fn warn_of_clock_jump_or_gap(&mut self, time: u64, cpu: u32) -> Result<(), ImportProblem> {
         let last = self.last.insert(cpu, time);
         if let Some(last) = last
             && time < last
@@ -273,7 +262,7 @@ impl<'a> Builder<'a> {
                 )
             });
             self.pairs.forget_cpu(cpu);
-            self.write_event(time, cpu, EventKind::Lost { count: 0 })?;
+            self.write_recording_event(time, cpu, EventKind::Lost { count: 0 })?;
         }
         if let Some(latest) = self.latest
             && time.saturating_sub(latest) > LONG_GAP_NS
@@ -289,17 +278,27 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn write_event(&mut self, time: u64, cpu: u32, kind: EventKind) -> Result<(), Problem> {
+    fn write_recording_event(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        kind: EventKind,
+    ) -> Result<(), ImportProblem> {
         let time = Nanoseconds(time);
-        check_cpu_number(cpu)?;
+        refuse_cpu_beyond_limit(cpu)?;
         Ok(self.writer.add_event(&Event { time, cpu, kind })?)
     }
 
     /// Writes a trace's event as the events of a recording that it stands for.
-    fn write_trace_event(&mut self, time: u64, cpu: u32, what: TraceEvent) -> Result<(), Problem> {
+    fn write_as_recording_events(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        what: TraceEvent,
+    ) -> Result<(), ImportProblem> {
         self.timers.update_from_event(time, cpu, what);
         match what {
-            TraceEvent::CpuIdle { state, cpu } => self.pair_idle_event(time, cpu, state),
+            TraceEvent::CpuIdle { state, cpu } => self.pair_idle_entry_or_exit(time, cpu, state),
             TraceEvent::Switch {
                 previous,
                 blocked,
@@ -308,60 +307,64 @@ impl<'a> Builder<'a> {
             } => {
                 let blocked_task = (blocked && previous != 0).then_some(previous);
                 self.note_task_switch(cpu, blocked_task, (next, next_name));
-                self.note_task_runs(time, cpu, next, next_name)
+                self.write_running_step_if_woken(time, cpu, next, next_name)
             }
             TraceEvent::Wake {
                 pid,
                 target,
                 waking,
-            } if waking || !self.seen.waking => self.write_wake_up(time, cpu, pid, target, waking),
+            } if waking || !self.seen.waking => {
+                self.write_first_wake_up_event(time, cpu, pid, target, waking)
+            }
             // sched_wakeup follows sched_waking, perhaps on another CPU.
             TraceEvent::Wake { pid, target, .. } => {
-                self.write_wake_up_steps(time, cpu, pid, Some(target))
+                self.write_wake_up_steps_of_io_task(time, cpu, pid, Some(target))
             }
             TraceEvent::Block { complete, block } => {
                 self.seen.block = true;
-                self.write_event(time, cpu, issue_or_completion_event(block, complete))
+                self.write_recording_event(time, cpu, issue_or_completion_event(block, complete))
             }
             TraceEvent::Queueing { step, background } => {
                 self.seen.queueing |= matches!(step, QueueStep::Queued { .. });
-                let step = self.add_running_task_as_submitter(cpu, step, background);
-                self.write_event(time, cpu, EventKind::Queueing(step))
+                let step = self.add_running_task_to_queued_bio(cpu, step, background);
+                self.write_recording_event(time, cpu, EventKind::Queueing(step))
             }
             TraceEvent::DeviceInterrupt { irq, name } => {
                 self.keep_interrupt_name(irq, name);
-                self.write_event(time, cpu, EventKind::Interrupt(Interrupt::Device { irq }))
+                self.write_recording_event(
+                    time,
+                    cpu,
+                    EventKind::Interrupt(Interrupt::Device { irq }),
+                )
             }
             TraceEvent::Interrupt(interrupt) => {
                 let sends = matches!(interrupt, Interrupt::Sent { .. } | Interrupt::Stored { .. });
                 self.seen.ipis |= sends;
-                self.write_event(time, cpu, EventKind::Interrupt(interrupt))
+                self.write_recording_event(time, cpu, EventKind::Interrupt(interrupt))
             }
             TraceEvent::Frequency { khz, cpu } => {
                 self.seen.frequency = true;
-                self.write_event(time, cpu, EventKind::Frequency(Kilohertz(khz)))
+                self.write_recording_event(time, cpu, EventKind::Frequency(Kilohertz(khz)))
             }
             TraceEvent::TimerExpire { function, .. } => {
                 self.seen.timers = true;
-                self.write_event(
-                    time,
-                    cpu,
-                    EventKind::Timer(timer_kind_of_function(function)),
-                )
+                self.write_recording_event(time, cpu, EventKind::Timer(function.timer_kind()))
             }
             TraceEvent::WheelExpire { .. } => {
                 self.seen.timers = true;
-                self.write_event(time, cpu, EventKind::Timer(TimerKind::Wheel))
+                self.write_recording_event(time, cpu, EventKind::Timer(TimerKind::Wheel))
             }
-            TraceEvent::Hotplug { cpu, online } => self.note_hotplug_step(time, cpu, online),
+            TraceEvent::Hotplug { cpu, online } => {
+                self.write_hotplug_if_direction_changes(time, cpu, online)
+            }
             _ => Ok(()),
         }
     }
 
     /// Notes that a CPU goes from one task to another. `blocked`: the old task, if waiting for I/O.
-    fn note_task_switch(&mut self, cpu: u32, blocked: Option<u32>, next: (u32, Name)) {
+    fn note_task_switch(&mut self, cpu: u32, blocked: Option<u32>, next: (u32, ShortName)) {
         self.seen.switches = true;
-        self.pairs.expect_task_notes();
+        self.pairs.expect_note_of_every_task();
         if next.0 != 0 {
             self.pairs.note_task_ran(cpu);
         }
@@ -369,28 +372,28 @@ impl<'a> Builder<'a> {
             && self.blocked.insert(task, cpu).is_none()
         {
             *self.iowaiters.entry(cpu).or_default() += 1;
-            self.remember_io_task(task);
+            self.follow_wake_ups_of_task(task);
         }
         self.running.insert(cpu, next);
     }
 
     /// Writes a task's wake-up at the first of the kernel's two events for it (`sched_waking`, `sched_wakeup`).
-    fn write_wake_up(
+    fn write_first_wake_up_event(
         &mut self,
         time: u64,
         cpu: u32,
         task: u32,
         target: u32,
         waking: bool,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ImportProblem> {
         self.seen.waking |= waking;
-        self.write_wake_up_steps(time, cpu, task, (!waking).then_some(target))?;
-        let iowait = self.end_wait_of_woken_task(task);
-        self.write_event(time, cpu, EventKind::Wake { target, iowait })
+        self.write_wake_up_steps_of_io_task(time, cpu, task, (!waking).then_some(target))?;
+        let iowait = self.end_wait_and_tell_if_iowait(task);
+        self.write_recording_event(time, cpu, EventKind::Wake { target, iowait })
     }
 
     /// Ends the waiting of a task that is being woken. Returns whether the task waited for I/O, if known.
-    fn end_wait_of_woken_task(&mut self, task: u32) -> Option<bool> {
+    fn end_wait_and_tell_if_iowait(&mut self, task: u32) -> Option<bool> {
         self.seen.wakes = true;
         let waited_on = self.blocked.remove(&task);
         if let Some(waiters) = waited_on.and_then(|cpu| self.iowaiters.get_mut(&cpu)) {
@@ -400,22 +403,22 @@ impl<'a> Builder<'a> {
     }
 
     /// Keeps the name of a device's interrupt.
-    fn keep_interrupt_name(&mut self, irq: u32, name: Name) {
+    fn keep_interrupt_name(&mut self, irq: u32, name: ShortName) {
         self.seen.interrupts = true;
         if let Some(name) = name.text_if_any() {
-            self.metadata.keep_interrupt_name(irq, &name);
+            self.metadata.keep_first_interrupt_name(irq, &name);
         }
     }
 
     /// Follows a task with I/O from now on, so that its wake-ups are written.
-    fn remember_io_task(&mut self, task: u32) {
+    fn follow_wake_ups_of_task(&mut self, task: u32) {
         if task != 0 && self.io_tasks.len() < MAX_TASKS {
             self.io_tasks.entry(task).or_default();
         }
     }
 
     /// Adds the submitter to a bio's first step: the task that runs on the CPU.
-    fn add_running_task_as_submitter(
+    fn add_running_task_to_queued_bio(
         &mut self,
         cpu: u32,
         step: QueueStep,
@@ -427,9 +430,9 @@ impl<'a> Builder<'a> {
         let running = self.running.get(&cpu).copied();
         let submitter = running.filter(|(task, _)| *task != 0);
         if let Some((task, name)) = submitter {
-            self.remember_io_task(task);
+            self.follow_wake_ups_of_task(task);
             if let Some(name) = name.text_if_any() {
-                self.metadata.keep_task_name(task, &name);
+                self.metadata.keep_latest_task_name(task, &name);
             }
         }
         QueueStep::Queued {
@@ -441,36 +444,36 @@ impl<'a> Builder<'a> {
 
     /// Writes steps in the wake-up of a task known to wait for I/O. `target`: run queue's CPU, from `sched_wakeup`
     /// only.
-    fn write_wake_up_steps(
+    fn write_wake_up_steps_of_io_task(
         &mut self,
         time: u64,
         cpu: u32,
         task: u32,
         target: Option<u32>,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ImportProblem> {
         let Some(woken) = self.io_tasks.get_mut(&task) else {
             return Ok(());
         };
         let begun = std::mem::replace(woken, true);
         if target.is_none() || !begun {
             let step = TaskStep::Waking;
-            self.write_event(time, cpu, EventKind::Task { task, step })?;
+            self.write_recording_event(time, cpu, EventKind::Task { task, step })?;
         }
         let Some(target) = target else {
             return Ok(());
         };
         let step = TaskStep::Woken { target };
-        self.write_event(time, cpu, EventKind::Task { task, step })
+        self.write_recording_event(time, cpu, EventKind::Task { task, step })
     }
 
     /// Notes that a task begins to run, and writes that step if the task waited for I/O.
-    fn note_task_runs(
+    fn write_running_step_if_woken(
         &mut self,
         time: u64,
         cpu: u32,
         task: u32,
-        name: Name,
-    ) -> Result<(), Problem> {
+        name: ShortName,
+    ) -> Result<(), ImportProblem> {
         let Some(woken) = self.io_tasks.get_mut(&task) else {
             return Ok(());
         };
@@ -478,19 +481,24 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         if let Some(name) = name.text_if_any() {
-            self.metadata.keep_task_name(task, &name);
+            self.metadata.keep_latest_task_name(task, &name);
         }
         let step = TaskStep::Running;
-        self.write_event(time, cpu, EventKind::Task { task, step })
+        self.write_recording_event(time, cpu, EventKind::Task { task, step })
     }
 
-    fn pair_idle_event(&mut self, time: u64, cpu: u32, state: u32) -> Result<(), Problem> {
+    fn pair_idle_entry_or_exit(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        state: u32,
+    ) -> Result<(), ImportProblem> {
         self.seen.idle = true;
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
         if state == IDLE_EXIT {
             return match self.pairs.end_idle_period(cpu, Nanoseconds(time)) {
                 Some(event) => {
-                    check_cpu_number(event.cpu)?;
+                    refuse_cpu_beyond_limit(event.cpu)?;
                     Ok(self.writer.add_event(&event)?)
                 }
                 None => Ok(()),
@@ -506,7 +514,7 @@ impl<'a> Builder<'a> {
                     wakepath_hardware::idle::MAX_STATES
                 )
             })?;
-        let seen = self.timers.timer_inputs_at_idle_entry(time, cpu);
+        let seen = self.timers.take_timer_inputs_at_idle_entry(time, cpu);
         let inputs = IdleInputs {
             sleep_length: seen.sleep_length,
             inferred: seen.sleep_length.is_some(),
@@ -526,33 +534,40 @@ impl<'a> Builder<'a> {
     }
 
     /// Handles a hotplug step. `cpuhp_enter` comes once per step, and the first step counts.
-    fn note_hotplug_step(&mut self, time: u64, cpu: u32, online: bool) -> Result<(), Problem> {
+    fn write_hotplug_if_direction_changes(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        online: bool,
+    ) -> Result<(), ImportProblem> {
         if self.online.insert(cpu, online) == Some(online) {
             return Ok(());
         }
         self.pairs.forget_cpu(cpu);
         self.metadata_mut()
             .warn_of_hotplug(cpu, Nanoseconds(time), online);
-        self.write_event(time, cpu, EventKind::Hotplug { online })
+        self.write_recording_event(time, cpu, EventKind::Hotplug { online })
     }
 
     /// Ends the import of a file: completes the recording's metadata, and returns what was imported.
-    pub(super) fn finish_file(mut self) -> Result<Imported, Problem> {
-        self.process_held_items()?;
+    pub(super) fn finish_import(mut self) -> Result<Imported, ImportProblem> {
+        self.write_held_items()?;
         if !self.seen.idle && !self.seen.block {
             return Err(self.explain_nothing_to_replay().into());
         }
         self.warn_of_unpaired_idle_events();
-        self.warn_of_tick_rate();
+        self.warn_of_unknown_or_other_tick_rate();
         let any_timer = self.timers.any_timer;
-        let recorded = self.recorded_facts();
+        let recorded = self
+            .seen
+            .quality_of_recorded_facts(&self.timers, self.metadata.recorded);
         let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
         let metadata = &mut self.metadata;
         metadata.source.clone_from(&self.source);
         metadata.hz = self
             .options
             .hz
-            .or(self.tick.shortest_step_rate())
+            .or(self.tick.rate_of_shortest_frequent_step())
             .map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
         metadata.recorded = recorded;
@@ -572,7 +587,8 @@ impl<'a> Builder<'a> {
         counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
         metadata.other_events = self.others;
         let so_far = self.writer.metadata_mut();
-        self.options.check_same_machine(so_far, &self.metadata)?;
+        self.options
+            .refuse_or_warn_of_other_machine(so_far, &self.metadata)?;
         so_far.append_part(self.metadata);
         Ok(Imported {
             source: self.source,
@@ -599,35 +615,9 @@ impl<'a> Builder<'a> {
         )
     }
 
-    /// Which kinds of facts the file has, and how well each is known.
-    fn recorded_facts(&self) -> Recorded {
-        let seen = &self.seen;
-        Recorded {
-            idle: exact_if_seen(seen.idle),
-            sleep_length: inferred_if_seen(self.timers.any_timer),
-            tick: inferred_if_seen(self.timers.any_tick_stop),
-            iowaiters: inferred_if_seen(seen.switches),
-            idle_loop: exact_if_seen(seen.switches),
-            block: exact_if_seen(seen.block),
-            wakes: exact_if_seen(seen.wakes),
-            frequency: exact_if_seen(seen.frequency),
-            timers: exact_if_seen(seen.timers),
-            queueing: exact_if_seen(seen.queueing),
-            interrupts: exact_if_seen(seen.interrupts),
-            ipis: exact_if_seen(seen.ipis),
-            tasks: match (seen.switches, seen.waking, seen.wakes) {
-                (true, true, _) => DataQuality::Exact,
-                // Where `sched_waking` is not traced, the wake-up's start is inferred from `sched_wakeup`.
-                (true, false, true) => DataQuality::Inferred,
-                _ => DataQuality::Missing,
-            },
-            ..self.metadata.recorded
-        }
-    }
-
     /// Warns if the tick's rate or handler is unknown or was learnt late, and timers depend on it.
-    fn warn_of_tick_rate(&mut self) {
-        let (given, found) = (self.options.hz, self.tick.shortest_step_rate());
+    fn warn_of_unknown_or_other_tick_rate(&mut self) {
+        let (given, found) = (self.options.hz, self.tick.rate_of_shortest_frequent_step());
         let assumed = TickRate::default().hz();
         let metadata = &mut self.metadata;
         if self.tick.any_address && self.handler_since != Some(0) {
@@ -697,36 +687,11 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn exact_if_seen(seen: bool) -> DataQuality {
-    if seen {
-        DataQuality::Exact
-    } else {
-        DataQuality::Missing
-    }
-}
-
-fn inferred_if_seen(seen: bool) -> DataQuality {
-    if seen {
-        DataQuality::Inferred
-    } else {
-        DataQuality::Missing
-    }
-}
-
 /// The issue or completion of a block request.
 fn issue_or_completion_event(block: Block, complete: bool) -> EventKind {
     if complete {
         EventKind::BlockComplete(block)
     } else {
         EventKind::BlockIssue(block)
-    }
-}
-
-/// The kind of a high-resolution timer with this function.
-fn timer_kind_of_function(function: Function) -> TimerKind {
-    if function == Function::Tick {
-        TimerKind::Tick
-    } else {
-        TimerKind::HighResolution
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel's trace events needed for recordings, with their fields (`include/trace/events`, Linux 4.4 to 6.12).
 
 use super::wheel;
-use crate::recording::{Block, Interrupt, QueueStep};
+use crate::recording::{Block, Interrupt, QueueStep, TimerKind};
 
 /// A trace event in the terms of the kernel, whatever the trace's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum TraceEvent {
         previous: u32,
         blocked: bool,
         next: u32,
-        next_name: Name,
+        next_name: ShortName,
     },
     /// `waking`: from `sched_waking`, which the waking CPU traces; otherwise `sched_wakeup`.
     Wake {
@@ -35,7 +35,7 @@ pub(super) enum TraceEvent {
     },
     DeviceInterrupt {
         irq: u32,
-        name: Name,
+        name: ShortName,
     },
     Interrupt(Interrupt),
     /// A softirq that completes no block requests, such as the timers'.
@@ -47,7 +47,7 @@ pub(super) enum TraceEvent {
     TimerStart {
         timer: u64,
         expires: i64,
-        function: Function,
+        function: TimerFunction,
     },
     TimerCancel {
         timer: u64,
@@ -55,7 +55,7 @@ pub(super) enum TraceEvent {
     TimerExpire {
         timer: u64,
         now: i64,
-        function: Function,
+        function: TimerFunction,
     },
     /// Jiffies until the timer wheel runs the timer. `None`: unknown, or the idle loop does not wait for the timer.
     WheelStart {
@@ -80,9 +80,9 @@ pub(super) enum TraceEvent {
 
 /// The first 16 bytes of a task's or interrupt's name, padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Name([u8; 16]);
+pub(super) struct ShortName([u8; 16]);
 
-impl Name {
+impl ShortName {
     pub(super) fn from_bytes_cut_to_16(text: &[u8]) -> Self {
         let mut name = Self::default();
         for (to, from) in name.0.iter_mut().zip(text) {
@@ -100,7 +100,7 @@ impl Name {
 
 /// The function called by a high-resolution timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum TimerFunction {
     /// The scheduler's tick.
     Tick,
     /// Anything else.
@@ -109,20 +109,30 @@ pub(super) enum Function {
     Address(u64),
 }
 
-impl Function {
-    /// The tick's handler is `tick_sched_timer` until Linux 6.8, and `tick_nohz_handler` since.
-    pub(super) fn from_kernel_symbol(name: &str) -> Self {
+impl TimerFunction {
+    /// [`TimerFunction::Tick`] if the kernel's symbol is the tick's handler: `tick_sched_timer` until Linux 6.8,
+    /// `tick_nohz_handler` since.
+    pub(super) fn tick_or_other_from_symbol(name: &str) -> Self {
         let name = name.split(['+', '/']).next().unwrap_or(name);
         match name {
             "tick_sched_timer" | "tick_nohz_handler" => Self::Tick,
             _ => Self::Other,
         }
     }
+
+    /// The kind of a high-resolution timer that calls this function.
+    pub(super) fn timer_kind(self) -> TimerKind {
+        if self == Self::Tick {
+            TimerKind::Tick
+        } else {
+            TimerKind::HighResolution
+        }
+    }
 }
 
 /// Events with a meaning for recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum KernelEvent {
     CpuIdle,
     Switch,
     Waking,
@@ -154,33 +164,33 @@ pub(super) enum Event {
 
 /// A trace event's name, and the fields to read from it. A field's index in this list identifies the field.
 pub(super) struct KnownEvent {
-    pub(super) event: Event,
+    pub(super) event: KernelEvent,
     pub(super) name: &'static str,
     pub(super) fields: &'static [&'static str],
 }
 
 pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
-    describe_known_event(Event::CpuIdle, "cpu_idle", &["state", "cpu_id"]),
+    describe_known_event(KernelEvent::CpuIdle, "cpu_idle", &["state", "cpu_id"]),
     describe_known_event(
-        Event::Switch,
+        KernelEvent::Switch,
         "sched_switch",
         &["prev_pid", "prev_state", "next_pid", "next_comm"],
     ),
-    describe_known_event(Event::Waking, "sched_waking", &["pid", "target_cpu"]),
-    describe_known_event(Event::Wakeup, "sched_wakeup", &["pid", "target_cpu"]),
-    describe_known_event(Event::BlockIssue, "block_rq_issue", BLOCK),
-    describe_known_event(Event::BlockComplete, "block_rq_complete", BLOCK),
-    describe_known_event(Event::BioQueue, "block_bio_queue", BLOCK),
-    describe_known_event(Event::GetRequest, "block_getrq", BLOCK),
-    describe_known_event(Event::RequestInsert, "block_rq_insert", BLOCK),
-    describe_known_event(Event::RequestMerge, "block_rq_merge", BLOCK),
+    describe_known_event(KernelEvent::Waking, "sched_waking", &["pid", "target_cpu"]),
+    describe_known_event(KernelEvent::Wakeup, "sched_wakeup", &["pid", "target_cpu"]),
+    describe_known_event(KernelEvent::BlockIssue, "block_rq_issue", BLOCK),
+    describe_known_event(KernelEvent::BlockComplete, "block_rq_complete", BLOCK),
+    describe_known_event(KernelEvent::BioQueue, "block_bio_queue", BLOCK),
+    describe_known_event(KernelEvent::GetRequest, "block_getrq", BLOCK),
+    describe_known_event(KernelEvent::RequestInsert, "block_rq_insert", BLOCK),
+    describe_known_event(KernelEvent::RequestMerge, "block_rq_merge", BLOCK),
     describe_known_event(
-        Event::BioSplit,
+        KernelEvent::BioSplit,
         "block_split",
         &["dev", "sector", "new_sector", "rwbs"],
     ),
     describe_known_event(
-        Event::BioRemap,
+        KernelEvent::BioRemap,
         "block_bio_remap",
         &[
             "dev",
@@ -192,29 +202,37 @@ pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
         ],
     ),
     describe_known_event(
-        Event::DeviceInterrupt,
+        KernelEvent::DeviceInterrupt,
         "irq_handler_entry",
         &["irq", "name"],
     ),
-    describe_known_event(Event::Softirq, "softirq_entry", &["vec"]),
-    describe_known_event(Event::CallFunction, "call_function_single_entry", &[]),
-    describe_known_event(Event::Reschedule, "reschedule_entry", &[]),
-    describe_known_event(Event::IpiSent, "ipi_send_cpu", &["cpu"]),
-    describe_known_event(Event::IpiSpared, "sched_wake_idle_without_ipi", &["cpu"]),
-    describe_known_event(Event::Frequency, "cpu_frequency", &["state", "cpu_id"]),
+    describe_known_event(KernelEvent::Softirq, "softirq_entry", &["vec"]),
+    describe_known_event(KernelEvent::CallFunction, "call_function_single_entry", &[]),
+    describe_known_event(KernelEvent::Reschedule, "reschedule_entry", &[]),
+    describe_known_event(KernelEvent::IpiSent, "ipi_send_cpu", &["cpu"]),
     describe_known_event(
-        Event::TimerStart,
+        KernelEvent::IpiSpared,
+        "sched_wake_idle_without_ipi",
+        &["cpu"],
+    ),
+    describe_known_event(
+        KernelEvent::Frequency,
+        "cpu_frequency",
+        &["state", "cpu_id"],
+    ),
+    describe_known_event(
+        KernelEvent::TimerStart,
         "hrtimer_start",
         &["hrtimer", "function", "expires"],
     ),
-    describe_known_event(Event::TimerCancel, "hrtimer_cancel", &["hrtimer"]),
+    describe_known_event(KernelEvent::TimerCancel, "hrtimer_cancel", &["hrtimer"]),
     describe_known_event(
-        Event::TimerExpire,
+        KernelEvent::TimerExpire,
         "hrtimer_expire_entry",
         &["hrtimer", "function", "now"],
     ),
     describe_known_event(
-        Event::WheelStart,
+        KernelEvent::WheelStart,
         "timer_start",
         &[
             "timer",
@@ -225,16 +243,20 @@ pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
             "flags",
         ],
     ),
-    describe_known_event(Event::WheelCancel, "timer_cancel", &["timer"]),
-    describe_known_event(Event::WheelExpire, "timer_expire_entry", &["timer"]),
-    describe_known_event(Event::TickStop, "tick_stop", &["success"]),
-    describe_known_event(Event::Hotplug, "cpuhp_enter", &["cpu", "target", "idx"]),
+    describe_known_event(KernelEvent::WheelCancel, "timer_cancel", &["timer"]),
+    describe_known_event(KernelEvent::WheelExpire, "timer_expire_entry", &["timer"]),
+    describe_known_event(KernelEvent::TickStop, "tick_stop", &["success"]),
+    describe_known_event(
+        KernelEvent::Hotplug,
+        "cpuhp_enter",
+        &["cpu", "target", "idx"],
+    ),
 ];
 
 const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "rwbs"];
 
 const fn describe_known_event(
-    event: Event,
+    event: KernelEvent,
     name: &'static str,
     fields: &'static [&'static str],
 ) -> KnownEvent {
@@ -251,31 +273,34 @@ pub(super) fn find_known_event(name: &str) -> Option<&'static KnownEvent> {
 }
 
 /// Access to the fields of a trace event, whatever the trace's format.
-pub(super) trait Fields {
+pub(super) trait EventFields {
     /// A field as a number, by index in [`KnownEvent::fields`]; signed numbers are extended.
-    fn field_number(&self, field: usize) -> Option<u64>;
+    fn field_number(&self, field_index: usize) -> Option<u64>;
     /// A field as a number, cut to its lower 32 bits.
-    fn field_u32(&self, field: usize) -> Option<u32> {
-        self.field_number(field).map(|number| number as u32)
+    fn field_low_32_bits(&self, field_index: usize) -> Option<u32> {
+        self.field_number(field_index).map(|number| number as u32)
     }
     /// A field as text.
-    fn field_text(&self, field: usize) -> Option<&[u8]>;
+    fn field_text(&self, field_index: usize) -> Option<&[u8]>;
     /// The timer function whose address or name a field has.
-    fn field_function(&self, field: usize) -> Function;
+    fn timer_function_in_field(&self, field_index: usize) -> TimerFunction;
 }
 
 /// Whether a task's state is `TASK_UNINTERRUPTIBLE` without `TASK_NOLOAD`, which idle kernel threads set besides
 /// (`include/linux/sched.h`).
-fn is_blocked_on_io(state: u64) -> bool {
-    state & 2 != 0 && state & 0x400 == 0
+fn state_means_blocked_on_io(task_state: u64) -> bool {
+    task_state & 2 != 0 && task_state & 0x400 == 0
 }
 
 /// `BLOCK_SOFTIRQ` (`include/linux/interrupt.h`).
 const BLOCK_SOFTIRQ: u64 = 4;
 
 /// The block of a bio or request, and whether nobody waits for it.
-fn decode_block_and_background(fields: &impl Fields, letters: usize) -> Option<(Block, bool)> {
-    let letters = fields.field_text(letters)?;
+fn decode_block_and_background(
+    fields: &impl EventFields,
+    letters_field: usize,
+) -> Option<(Block, bool)> {
+    let letters = fields.field_text(letters_field)?;
     let block = Block {
         device: fields.field_number(0)? as u32,
         sector: fields.field_number(1)?,
@@ -286,15 +311,15 @@ fn decode_block_and_background(fields: &impl Fields, letters: usize) -> Option<(
 }
 
 /// Decodes a step before the issue, from fields in the order of [`KNOWN_EVENTS`].
-fn decode_queueing_step(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+fn decode_queueing_step(event: KernelEvent, fields: &impl EventFields) -> Option<TraceEvent> {
     let (block, background) = decode_block_and_background(fields, 3)?;
     let step = match event {
-        Event::BioRemap => QueueStep::Remapped {
+        KernelEvent::BioRemap => QueueStep::Remapped {
             block,
             from_device: fields.field_number(4)? as u32,
             from_sector: fields.field_number(5)?,
         },
-        Event::BioSplit => split_step(
+        KernelEvent::BioSplit => queueing_step_for_split(
             block.device,
             block.sector,
             fields.field_number(2)?,
@@ -306,11 +331,11 @@ fn decode_queueing_step(event: Event, fields: &impl Fields) -> Option<TraceEvent
 }
 
 /// The queueing step of an event that has nothing but a block.
-pub(super) fn queueing_step_for_block(event: Event, block: Block) -> QueueStep {
+pub(super) fn queueing_step_for_block(event: KernelEvent, block: Block) -> QueueStep {
     match event {
-        Event::GetRequest => QueueStep::Tagged(block),
-        Event::RequestInsert => QueueStep::Inserted(block),
-        Event::RequestMerge => QueueStep::Merged(block),
+        KernelEvent::GetRequest => QueueStep::Tagged(block),
+        KernelEvent::RequestInsert => QueueStep::Inserted(block),
+        KernelEvent::RequestMerge => QueueStep::Merged(block),
         // The trace does not say who submitted the bio.
         _ => QueueStep::Queued {
             block,
@@ -322,7 +347,12 @@ pub(super) fn queueing_step_for_block(event: Event, block: Block) -> QueueStep {
 
 /// A bio's split at a sector. The event has no length, so the first half stands for the bio. The kernel passes the
 /// tracepoint only 32 bits from the second half's sector.
-pub(super) fn split_step(device: u32, sector: u64, new_sector: u64, write: bool) -> QueueStep {
+pub(super) fn queueing_step_for_split(
+    device: u32,
+    sector: u64,
+    new_sector: u64,
+    write: bool,
+) -> QueueStep {
     const LOW: u64 = u32::MAX as u64;
     let near = (sector & !LOW) | (new_sector & LOW);
     let at = match near {
@@ -341,67 +371,67 @@ pub(super) fn split_step(device: u32, sector: u64, new_sector: u64, write: bool)
 }
 
 /// Decodes an event; `None` if a field is missing.
-pub(super) fn decode_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+pub(super) fn decode_event(event: KernelEvent, fields: &impl EventFields) -> Option<TraceEvent> {
     Some(match event {
-        Event::CpuIdle => TraceEvent::CpuIdle {
-            state: fields.field_u32(0)?,
-            cpu: fields.field_u32(1)?,
+        KernelEvent::CpuIdle => TraceEvent::CpuIdle {
+            state: fields.field_low_32_bits(0)?,
+            cpu: fields.field_low_32_bits(1)?,
         },
-        Event::Switch => TraceEvent::Switch {
-            previous: fields.field_u32(0)?,
-            blocked: is_blocked_on_io(fields.field_number(1)?),
-            next: fields.field_u32(2)?,
+        KernelEvent::Switch => TraceEvent::Switch {
+            previous: fields.field_low_32_bits(0)?,
+            blocked: state_means_blocked_on_io(fields.field_number(1)?),
+            next: fields.field_low_32_bits(2)?,
             next_name: fields
                 .field_text(3)
-                .map(Name::from_bytes_cut_to_16)
+                .map(ShortName::from_bytes_cut_to_16)
                 .unwrap_or_default(),
         },
-        Event::Waking | Event::Wakeup => TraceEvent::Wake {
-            pid: fields.field_u32(0)?,
-            target: fields.field_u32(1)?,
-            waking: event == Event::Waking,
+        KernelEvent::Waking | KernelEvent::Wakeup => TraceEvent::Wake {
+            pid: fields.field_low_32_bits(0)?,
+            target: fields.field_low_32_bits(1)?,
+            waking: event == KernelEvent::Waking,
         },
-        Event::BlockIssue | Event::BlockComplete => TraceEvent::Block {
-            complete: event == Event::BlockComplete,
+        KernelEvent::BlockIssue | KernelEvent::BlockComplete => TraceEvent::Block {
+            complete: event == KernelEvent::BlockComplete,
             block: decode_block_and_background(fields, 3)?.0,
         },
-        Event::BioQueue
-        | Event::GetRequest
-        | Event::RequestInsert
-        | Event::RequestMerge
-        | Event::BioSplit
-        | Event::BioRemap => decode_queueing_step(event, fields)?,
-        Event::DeviceInterrupt => TraceEvent::DeviceInterrupt {
-            irq: fields.field_u32(0)?,
+        KernelEvent::BioQueue
+        | KernelEvent::GetRequest
+        | KernelEvent::RequestInsert
+        | KernelEvent::RequestMerge
+        | KernelEvent::BioSplit
+        | KernelEvent::BioRemap => decode_queueing_step(event, fields)?,
+        KernelEvent::DeviceInterrupt => TraceEvent::DeviceInterrupt {
+            irq: fields.field_low_32_bits(0)?,
             name: fields
                 .field_text(1)
-                .map(Name::from_bytes_cut_to_16)
+                .map(ShortName::from_bytes_cut_to_16)
                 .unwrap_or_default(),
         },
-        Event::Softirq => softirq_event(fields.field_number(0)?),
-        Event::CallFunction => TraceEvent::Interrupt(Interrupt::CallFunction),
-        Event::Reschedule => TraceEvent::Interrupt(Interrupt::Reschedule),
-        Event::IpiSent => TraceEvent::Interrupt(Interrupt::Sent {
-            target: fields.field_u32(0)?,
+        KernelEvent::Softirq => block_or_other_softirq(fields.field_number(0)?),
+        KernelEvent::CallFunction => TraceEvent::Interrupt(Interrupt::CallFunction),
+        KernelEvent::Reschedule => TraceEvent::Interrupt(Interrupt::Reschedule),
+        KernelEvent::IpiSent => TraceEvent::Interrupt(Interrupt::Sent {
+            target: fields.field_low_32_bits(0)?,
         }),
-        Event::IpiSpared => TraceEvent::Interrupt(Interrupt::Stored {
-            target: fields.field_u32(0)?,
+        KernelEvent::IpiSpared => TraceEvent::Interrupt(Interrupt::Stored {
+            target: fields.field_low_32_bits(0)?,
         }),
-        Event::Frequency => TraceEvent::Frequency {
-            khz: fields.field_u32(0)?,
-            cpu: fields.field_u32(1)?,
+        KernelEvent::Frequency => TraceEvent::Frequency {
+            khz: fields.field_low_32_bits(0)?,
+            cpu: fields.field_low_32_bits(1)?,
         },
-        Event::TimerStart
-        | Event::TimerCancel
-        | Event::TimerExpire
-        | Event::WheelStart
-        | Event::WheelCancel
-        | Event::WheelExpire => decode_timer_event(event, fields)?,
-        Event::TickStop => TraceEvent::TickStop {
+        KernelEvent::TimerStart
+        | KernelEvent::TimerCancel
+        | KernelEvent::TimerExpire
+        | KernelEvent::WheelStart
+        | KernelEvent::WheelCancel
+        | KernelEvent::WheelExpire => decode_timer_event(event, fields)?,
+        KernelEvent::TickStop => TraceEvent::TickStop {
             success: fields.field_number(0)? != 0,
         },
-        Event::Hotplug => TraceEvent::Hotplug {
-            cpu: fields.field_u32(0)?,
+        KernelEvent::Hotplug => TraceEvent::Hotplug {
+            cpu: fields.field_low_32_bits(0)?,
             online: is_step_of_coming_online(
                 fields.field_number(1)? as i64,
                 fields.field_number(2)? as i64,
@@ -411,7 +441,7 @@ pub(super) fn decode_event(event: Event, fields: &impl Fields) -> Option<TraceEv
 }
 
 /// The event of a softirq with this vector number.
-fn softirq_event(vector: u64) -> TraceEvent {
+fn block_or_other_softirq(vector: u64) -> TraceEvent {
     match vector {
         BLOCK_SOFTIRQ => TraceEvent::Interrupt(Interrupt::BlockSoftirq),
         _ => TraceEvent::OtherSoftirq,
@@ -419,29 +449,29 @@ fn softirq_event(vector: u64) -> TraceEvent {
 }
 
 /// Decodes an event about a timer.
-fn decode_timer_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+fn decode_timer_event(event: KernelEvent, fields: &impl EventFields) -> Option<TraceEvent> {
     let timer = fields.field_number(0)?;
     Some(match event {
-        Event::TimerStart => TraceEvent::TimerStart {
+        KernelEvent::TimerStart => TraceEvent::TimerStart {
             timer,
-            function: fields.field_function(1),
+            function: fields.timer_function_in_field(1),
             expires: fields.field_number(2)? as i64,
         },
-        Event::TimerCancel => TraceEvent::TimerCancel { timer },
-        Event::TimerExpire => TraceEvent::TimerExpire {
+        KernelEvent::TimerCancel => TraceEvent::TimerCancel { timer },
+        KernelEvent::TimerExpire => TraceEvent::TimerExpire {
             timer,
-            function: fields.field_function(1),
+            function: fields.timer_function_in_field(1),
             now: fields.field_number(2)? as i64,
         },
-        Event::WheelStart => decode_wheel_timer_start(fields)?,
-        Event::WheelCancel => TraceEvent::WheelCancel { timer },
-        Event::WheelExpire => TraceEvent::WheelExpire { timer },
+        KernelEvent::WheelStart => decode_wheel_timer_start(fields)?,
+        KernelEvent::WheelCancel => TraceEvent::WheelCancel { timer },
+        KernelEvent::WheelExpire => TraceEvent::WheelExpire { timer },
         _ => return None,
     })
 }
 
 /// Decodes the start of a timer on the wheel.
-fn decode_wheel_timer_start(fields: &impl Fields) -> Option<TraceEvent> {
+fn decode_wheel_timer_start(fields: &impl EventFields) -> Option<TraceEvent> {
     let expires = fields.field_number(1)?;
     // In text, a wheel timer's start has only the difference to the present jiffies.
     let now = fields
@@ -487,7 +517,7 @@ mod tests {
     /// Fields in a `timer_start`.
     struct Numbers([Option<u64>; 6]);
 
-    impl Fields for Numbers {
+    impl EventFields for Numbers {
         fn field_number(&self, field: usize) -> Option<u64> {
             self.0[field]
         }
@@ -496,14 +526,14 @@ mod tests {
             None
         }
 
-        fn field_function(&self, _: usize) -> Function {
-            Function::Other
+        fn timer_function_in_field(&self, _: usize) -> TimerFunction {
+            TimerFunction::Other
         }
     }
 
     /// Ticks until the wheel looks at timer 7.
     fn ticks(numbers: [Option<u64>; 6]) -> Option<i64> {
-        match decode_event(Event::WheelStart, &Numbers(numbers)) {
+        match decode_event(KernelEvent::WheelStart, &Numbers(numbers)) {
             Some(TraceEvent::WheelStart { timer: 7, ticks }) => ticks,
             other => unreachable!("{other:?}"),
         }

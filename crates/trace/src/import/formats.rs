@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::decode::{self, Event, Fields, Function, TraceEvent};
+use super::decode::{self, EventFields, KernelEvent, TimerFunction, TraceEvent};
 
 /// The layout of a trace event in binary form.
 #[derive(Clone, Debug)]
-pub(super) struct Format {
+pub(super) struct EventFormat {
     /// Event name without the subsystem.
     pub(super) name: String,
-    known: Option<(Event, Vec<Option<Field>>)>,
+    known: Option<(KernelEvent, Vec<Option<Field>>)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,15 +23,15 @@ struct Field {
 
 /// All event formats in a file, by the event's number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Formats {
-    by_id: HashMap<u32, Format>,
+pub(super) struct EventFormats {
+    by_id: HashMap<u32, EventFormat>,
     /// Addresses of the tick's handler from the trace's kernel symbols; none if the file has no symbols, as a
     /// perf.data.
     ticks: HashSet<u64>,
     pub(super) big_endian: bool,
 }
 
-impl Formats {
+impl EventFormats {
     pub(super) fn new(big_endian: bool) -> Self {
         Self {
             big_endian,
@@ -39,31 +39,31 @@ impl Formats {
         }
     }
 
-    pub(super) fn find_format(&self, id: u32) -> Option<&Format> {
+    pub(super) fn find_format(&self, id: u32) -> Option<&EventFormat> {
         self.by_id.get(&id)
     }
 
     /// Adds an event's `format` file. Unreadable text is ignored, and the event's kind stays unknown.
-    pub(super) fn add_format_file(&mut self, text: &[u8]) {
+    pub(super) fn add_format_file_if_readable(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
-        let number = find_line_value(&text, "ID:").and_then(|id| id.parse().ok());
-        let (Some(name), Some(id)) = (find_line_value(&text, "name:"), number) else {
+        let number = value_after_line_start(&text, "ID:").and_then(|id| id.parse().ok());
+        let (Some(name), Some(id)) = (value_after_line_start(&text, "name:"), number) else {
             return;
         };
         let known = decode::find_known_event(name).map(|known| {
             let fields = known
                 .fields
                 .iter()
-                .map(|name| parse_field_description(&text, name));
+                .map(|name| find_field_in_format(&text, name));
             (known.event, fields.collect())
         });
         let name = name.to_owned();
-        self.by_id.insert(id, Format { name, known });
+        self.by_id.insert(id, EventFormat { name, known });
     }
 
-    /// Adds the kernel's symbols, as `/proc/kallsyms` has them.
-    pub(super) fn add_kernel_symbols(&mut self, text: &[u8]) {
-        for line in String::from_utf8_lossy(text).lines() {
+    /// Keeps the addresses of the tick's handler from the kernel's symbols, in the form of `/proc/kallsyms`.
+    pub(super) fn keep_tick_handler_addresses(&mut self, kallsyms: &[u8]) {
+        for line in String::from_utf8_lossy(kallsyms).lines() {
             let mut words = line.split_whitespace();
             let address = words
                 .next()
@@ -72,7 +72,7 @@ impl Formats {
             if let (Some(address), Some(name)) = (address, name)
                 // An ordinary user sees zeros instead of the addresses of kernel symbols.
                 && address != 0
-                && Function::from_kernel_symbol(name) == Function::Tick
+                && TimerFunction::tick_or_other_from_symbol(name) == TimerFunction::Tick
             {
                 self.ticks.insert(address);
             }
@@ -85,11 +85,11 @@ impl Formats {
     }
 
     /// Decodes a binary event; `None` if the event has no use in recordings, or a field is missing.
-    pub(super) fn decode_record(&self, format: &Format, record: &[u8]) -> Option<TraceEvent> {
+    pub(super) fn decode_record(&self, format: &EventFormat, record: &[u8]) -> Option<TraceEvent> {
         let (event, fields) = format.known.as_ref()?;
         decode::decode_event(
             *event,
-            &Record {
+            &BinaryRecord {
                 bytes: record,
                 fields,
                 formats: self,
@@ -98,22 +98,22 @@ impl Formats {
     }
 }
 
-impl Format {
+impl EventFormat {
     /// Whether recordings have a use for the event.
-    pub(super) fn is_recordable(&self) -> bool {
+    pub(super) fn is_used_by_recordings(&self) -> bool {
         self.known.is_some()
     }
 }
 
 /// The value on a format file's line that begins with `key`.
-fn find_line_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+fn value_after_line_start<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let value = text.lines().find_map(|line| line.strip_prefix(key))?;
     Some(value.trim())
 }
 
 /// Parses a field from a format file, such as `field:u32 state; offset:8; size:4; signed:0;`.
-fn parse_field_description(text: &str, name: &str) -> Option<Field> {
-    text.lines().find_map(|line| {
+fn find_field_in_format(format_text: &str, name: &str) -> Option<Field> {
+    format_text.lines().find_map(|line| {
         let mut parts = line
             .trim()
             .strip_prefix("field:")?
@@ -153,13 +153,13 @@ pub(super) fn decode_unsigned(bytes: &[u8], big_endian: bool) -> Option<u64> {
     })
 }
 
-struct Record<'a> {
+struct BinaryRecord<'a> {
     bytes: &'a [u8],
     fields: &'a [Option<Field>],
-    formats: &'a Formats,
+    formats: &'a EventFormats,
 }
 
-impl Fields for Record<'_> {
+impl EventFields for BinaryRecord<'_> {
     #[inline]
     fn field_number(&self, index: usize) -> Option<u64> {
         let field = self.fields.get(index)?.as_ref()?;
@@ -184,16 +184,16 @@ impl Fields for Record<'_> {
         bytes.split(|byte| *byte == 0).next()
     }
 
-    fn field_function(&self, index: usize) -> Function {
+    fn timer_function_in_field(&self, index: usize) -> TimerFunction {
         let Some(address) = self.field_number(index) else {
-            return Function::Other;
+            return TimerFunction::Other;
         };
         if self.formats.ticks.contains(&address) {
-            Function::Tick
+            TimerFunction::Tick
         } else if self.formats.ticks.is_empty() {
-            Function::Address(address)
+            TimerFunction::Address(address)
         } else {
-            Function::Other
+            TimerFunction::Other
         }
     }
 }

@@ -10,6 +10,7 @@ mod formats;
 mod options;
 mod perf_data;
 mod problem;
+mod seen;
 mod source;
 mod text;
 mod tick;
@@ -26,8 +27,8 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::recording::{Metadata, Reader, Writer};
-use builder::Builder;
-use problem::{Problem, check_cpu_number};
+use builder::RecordingBuilder;
+use problem::{ImportProblem, refuse_cpu_beyond_limit};
 
 /// Kinds of importable files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +39,12 @@ enum FileKind {
     Text,
 }
 
-fn detect_file_kind(start: &[u8]) -> FileKind {
-    if start.starts_with(trace_dat::MAGIC) {
+fn detect_file_kind(first_bytes: &[u8]) -> FileKind {
+    if first_bytes.starts_with(trace_dat::MAGIC) {
         FileKind::TraceDat
-    } else if start.starts_with(b"PERFILE2") || start.starts_with(b"2ELIFREP") {
+    } else if first_bytes.starts_with(b"PERFILE2") || first_bytes.starts_with(b"2ELIFREP") {
         FileKind::PerfData
-    } else if start.starts_with(b"PAR1") {
+    } else if first_bytes.starts_with(b"PAR1") {
         FileKind::Recording
     } else {
         FileKind::Text
@@ -70,36 +71,38 @@ pub fn import_file(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let mut file = wakepath_files::open_regular_file(path)
-        .map_err(|error| Problem::from(error.to_string()).with_path(path))?;
+        .map_err(|error| ImportProblem::from(error.to_string()).with_path(path))?;
     let mut start = Vec::new();
     (&mut file)
         .take(8)
         .read_to_end(&mut start)
-        .map_err(|error| Problem::from(error.to_string()).with_path(path))?;
+        .map_err(|error| ImportProblem::from(error.to_string()).with_path(path))?;
     if detect_file_kind(&start) == FileKind::Recording {
-        return copy_recording(path, writer, options, progress);
+        return append_recording(path, writer, options, progress);
     }
-    import_source(&file, writer, options, progress).map_err(|problem| problem.with_path(path))
+    import_foreign_trace(&file, writer, options, progress)
+        .map_err(|problem| problem.with_path(path))
 }
 
-/// As [`import_file`], from memory; errors call it `path`.
+/// As [`import_file`], from memory; errors call it `path_for_errors`.
 pub fn import_bytes(
     bytes: &[u8],
-    path: &Path,
+    path_for_errors: &Path,
     writer: &mut Writer,
     options: ImportOptions,
 ) -> Result<Imported, ImportError> {
-    import_source(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.with_path(path))
+    import_foreign_trace(&bytes, writer, options, &mut |_| ())
+        .map_err(|problem| problem.with_path(path_for_errors))
 }
 
-fn import_source(
+fn import_foreign_trace(
     input: &dyn ReadAt,
     writer: &mut Writer,
     options: ImportOptions,
     progress: &mut dyn FnMut(u64),
-) -> Result<Imported, Problem> {
+) -> Result<Imported, ImportProblem> {
     let mut buffer = [0; 16];
-    let read = input.read_up_to(0, &mut buffer)?;
+    let read = input.read_until_full_or_end(0, &mut buffer)?;
     let start = &buffer[..read];
     let packed = COMPRESSED
         .iter()
@@ -107,7 +110,7 @@ fn import_source(
     if let Some((_, unpack)) = packed {
         return Err(format!("it is compressed; unpack it first ({unpack})").into());
     }
-    let mut builder = Builder::new(writer, options, progress);
+    let mut builder = RecordingBuilder::new(writer, options, progress);
     match detect_file_kind(start) {
         FileKind::TraceDat => trace_dat::read_trace_dat(input, &mut builder)?,
         FileKind::PerfData => perf_data::read_perf_data(input, &mut builder)?,
@@ -116,11 +119,11 @@ fn import_source(
         }
         FileKind::Text => text::read_text_trace(input, &mut builder)?,
     }
-    builder.finish_file()
+    builder.finish_import()
 }
 
 /// Copies a recording, perhaps unfinished, into a finished recording.
-fn copy_recording(
+fn append_recording(
     path: &Path,
     writer: &mut Writer,
     options: ImportOptions,
@@ -128,8 +131,8 @@ fn copy_recording(
 ) -> Result<Imported, ImportError> {
     let mut reader = Reader::open(path)?;
     options
-        .check_same_machine(writer.metadata_mut(), reader.metadata())
-        .map_err(|problem| Problem::Trace(problem).with_path(path))?;
+        .refuse_or_warn_of_other_machine(writer.metadata_mut(), reader.metadata())
+        .map_err(|problem| ImportProblem::Trace(problem).with_path(path))?;
     writer
         .metadata_mut()
         .append_part(Metadata::clone(reader.metadata()));
@@ -141,7 +144,7 @@ fn copy_recording(
             *counts.entry(event.kind.kind_name()).or_default() += 1;
             writer.add_event(&event)
         })?;
-        check_cpu_number(highest).map_err(|problem| problem.with_path(path))?;
+        refuse_cpu_beyond_limit(highest).map_err(|problem| problem.with_path(path))?;
         progress(writer.count_added_events());
     }
     Ok(Imported {

@@ -16,7 +16,7 @@ pub struct ImportOptions {
 impl ImportOptions {
     /// Refuses a further file from another machine ([`Metadata::machine_conflict_with`]). Warns if no fact shows that the
     /// machines are the same.
-    pub(super) fn check_same_machine(
+    pub(super) fn refuse_or_warn_of_other_machine(
         self,
         so_far: &mut Metadata,
         next: &Metadata,
@@ -30,7 +30,7 @@ impl ImportOptions {
                  import it on its own, or give --any-machine"
             ));
         }
-        if !so_far.has_comparable_facts(next) {
+        if !so_far.shares_machine_facts_with(next) {
             so_far.add_or_count_warning("machine-unknown", || {
                 "these files do not say which machine they are of, and are taken to be of one. If they are not, import \
                  them one by one"

@@ -8,9 +8,9 @@ use linux_perf_data::linux_perf_event_reader::{
 };
 use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
 
-use super::builder::Builder;
-use super::formats::{Formats, decode_unsigned};
-use super::problem::Problem;
+use super::builder::RecordingBuilder;
+use super::formats::{EventFormats, decode_unsigned};
+use super::problem::ImportProblem;
 use super::source::ReadAt;
 use super::trace_dat;
 
@@ -31,17 +31,20 @@ const FEATURES: usize = 72;
 /// Type of a record that additional data from hardware tracers follow.
 const AUXTRACE: u32 = 71;
 
-pub(super) fn read_perf_data(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
-    check_sections(input)?;
+pub(super) fn read_perf_data(
+    input: &dyn ReadAt,
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
+    check_perf_data_before_parsing(input)?;
     let stream = BufReader::with_capacity(1 << 18, input.stream_from_start());
     let PerfFileReader {
         mut perf_file,
         mut record_iter,
-    } = PerfFileReader::parse_file(stream).map_err(|e| explain_damage(&e))?;
+    } = PerfFileReader::parse_file(stream).map_err(|e| perf_data_damage_message(&e))?;
     let formats = note_source_and_read_formats(&perf_file, builder)?;
     while let Some(record) = record_iter
         .next_record(&mut perf_file)
-        .map_err(|e| explain_damage(&e))?
+        .map_err(|e| perf_data_damage_message(&e))?
     {
         if let PerfFileRecord::EventRecord { record, .. } = record {
             add_sample_or_loss(&record, &formats, builder)?;
@@ -50,15 +53,15 @@ pub(super) fn read_perf_data(input: &dyn ReadAt, builder: &mut Builder<'_>) -> R
     Ok(())
 }
 
-fn explain_damage(error: &dyn Display) -> String {
+fn perf_data_damage_message(error: &dyn Display) -> String {
     format!("cut off or damaged perf.data: {error}")
 }
 
 fn add_sample_or_loss(
     record: &RawEventRecord<'_>,
-    formats: &Formats,
-    builder: &mut Builder<'_>,
-) -> Result<(), Problem> {
+    formats: &EventFormats,
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
     // linux-perf-data panics at some damaged records of other types.
     if !matches!(record.record_type, RecordType::SAMPLE | RecordType::LOST) {
         return Ok(());
@@ -82,7 +85,8 @@ fn add_sample_or_loss(
             let format = formats
                 .read_event_id(&raw)
                 .and_then(|id| formats.find_format(id));
-            let name = builder.counter_index(format.map_or("other samples", |format| &format.name));
+            let name =
+                builder.counter_index_or_new(format.map_or("other samples", |format| &format.name));
             let what = format.and_then(|format| formats.decode_record(format, &raw));
             builder.count_and_add_event(time, cpu, name, what)
         }
@@ -98,8 +102,8 @@ fn add_sample_or_loss(
 
 fn note_source_and_read_formats(
     file: &PerfFile,
-    builder: &mut Builder<'_>,
-) -> Result<Formats, Problem> {
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<EventFormats, ImportProblem> {
     let big_endian = file.endian() == Endianness::BigEndian;
     builder.source = if big_endian {
         "perf.data, big-endian".to_owned()
@@ -131,15 +135,15 @@ fn note_source_and_read_formats(
 }
 
 /// Checks that every section lies within the file, because linux-perf-data trusts all sizes.
-fn check_sections(input: &dyn ReadAt) -> Result<(), String> {
+fn check_perf_data_before_parsing(input: &dyn ReadAt) -> Result<(), String> {
     let header = input.read_exactly(0, HEADER as u64, "the start of a perf.data")?;
     let big_endian = header.starts_with(b"2");
     let total = input.size_in_bytes().map_err(|error| error.to_string())?;
     let sections = SectionReader { total, big_endian };
     for (at, what) in SECTIONS {
-        sections.read_section_bounds(&header[at..], what)?;
+        sections.read_bounds_within_file(&header[at..], what)?;
     }
-    let (data, size) = sections.read_section_bounds(&header[DATA_SECTION..], "the events")?;
+    let (data, size) = sections.read_bounds_within_file(&header[DATA_SECTION..], "the events")?;
     if size == 0 {
         return Err(
             "it has no events; was perf record stopped with Ctrl-C or kill -INT, so that it could \
@@ -147,17 +151,17 @@ fn check_sections(input: &dyn ReadAt) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let features = list_feature_numbers(&header[FEATURES..], big_endian);
+    let features = numbers_of_set_bits(&header[FEATURES..], big_endian);
     let table = input.read_exactly(
         data + size,
         features.len() as u64 * 16,
         "the list of features",
     )?;
     if !features.contains(&Feature::EVENT_DESC.0) {
-        check_event_attributes(&header, sections, &features)?;
+        refuse_old_perf_and_short_attributes(&header, sections, &features)?;
     }
-    check_features(input, sections, &features, &table)?;
-    check_records_are_gapless(input, data, data + size, big_endian)
+    check_feature_sections(input, sections, &features, &table)?;
+    refuse_aux_data_and_record_gaps(input, data, data + size, big_endian)
 }
 
 /// Reads the place of a section in a file with `total` bytes.
@@ -168,8 +172,12 @@ struct SectionReader {
 }
 
 impl SectionReader {
-    /// Offset and size of a section, which must lie within the file. `what`: the section's name, for errors.
-    fn read_section_bounds(self, bytes: &[u8], what: &str) -> Result<(u64, u64), String> {
+    /// Offset and size of a section, which must lie within the file. `section_name` is for errors.
+    fn read_bounds_within_file(
+        self,
+        bytes: &[u8],
+        section_name: &str,
+    ) -> Result<(u64, u64), String> {
         let Self { total, big_endian } = self;
         let offset = bytes.get(..8).and_then(|b| decode_unsigned(b, big_endian));
         let size = bytes
@@ -182,7 +190,7 @@ impl SectionReader {
                 Ok((offset, size))
             }
             _ => Err(format!(
-                "cut off or damaged: {what} reach beyond the end of the file, at byte {total}; was \
+                "cut off or damaged: {section_name} reach beyond the end of the file, at byte {total}; was \
                  perf record stopped with Ctrl-C or kill -INT?"
             )),
         }
@@ -190,13 +198,13 @@ impl SectionReader {
 }
 
 /// Checks the events' attributes in a file without descriptions for events.
-fn check_event_attributes(
+fn refuse_old_perf_and_short_attributes(
     header: &[u8],
     sections: SectionReader,
     features: &[u32],
 ) -> Result<(), String> {
     let (_, event_types) =
-        sections.read_section_bounds(&header[EVENT_TYPES_SECTION..], "the event types")?;
+        sections.read_bounds_within_file(&header[EVENT_TYPES_SECTION..], "the event types")?;
     if event_types > 0 || features.contains(&Feature::SIMPLEPERF_META_INFO.0) {
         return Err(
             "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
@@ -212,7 +220,7 @@ fn check_event_attributes(
 }
 
 /// Checks that the features lie within the file, and the events' descriptions. `table`: place of each feature.
-fn check_features(
+fn check_feature_sections(
     input: &dyn ReadAt,
     sections: SectionReader,
     features: &[u32],
@@ -220,7 +228,7 @@ fn check_features(
 ) -> Result<(), String> {
     let mut total_size = 0_u64;
     for (feature, entry) in features.iter().zip(table.chunks_exact(16)) {
-        let (offset, size) = sections.read_section_bounds(entry, "its features")?;
+        let (offset, size) = sections.read_bounds_within_file(entry, "its features")?;
         // linux-perf-data reads each feature into memory as a whole.
         total_size += size;
         if total_size > sections.total {
@@ -239,7 +247,7 @@ fn check_features(
 }
 
 /// Numbers of the bits set in the list of features, a list of 64-bit words.
-fn list_feature_numbers(words: &[u8], big_endian: bool) -> Vec<u32> {
+fn numbers_of_set_bits(words: &[u8], big_endian: bool) -> Vec<u32> {
     let words = words
         .chunks_exact(8)
         .map(|word| decode_unsigned(word, big_endian).unwrap_or(0));
@@ -254,12 +262,12 @@ fn list_feature_numbers(words: &[u8], big_endian: bool) -> Vec<u32> {
 
 /// Checks the events' descriptions, each with attributes, a name and numbers; `None` if anything is missing.
 fn check_event_descriptions(mut bytes: &[u8], big_endian: bool) -> Option<()> {
-    let events = take_length(&mut bytes, big_endian)?;
-    let attributes = take_length(&mut bytes, big_endian)?;
+    let events = take_u32_length(&mut bytes, big_endian)?;
+    let attributes = take_u32_length(&mut bytes, big_endian)?;
     for _ in 0..events {
         skip_bytes(&mut bytes, attributes)?;
-        let numbers = take_length(&mut bytes, big_endian)?;
-        let name = take_length(&mut bytes, big_endian)?;
+        let numbers = take_u32_length(&mut bytes, big_endian)?;
+        let name = take_u32_length(&mut bytes, big_endian)?;
         skip_bytes(&mut bytes, name)?;
         skip_bytes(&mut bytes, numbers * 8)?;
     }
@@ -267,7 +275,7 @@ fn check_event_descriptions(mut bytes: &[u8], big_endian: bool) -> Option<()> {
 }
 
 /// Takes a 32-bit length from the front of the bytes.
-fn take_length(bytes: &mut &[u8], big_endian: bool) -> Option<u64> {
+fn take_u32_length(bytes: &mut &[u8], big_endian: bool) -> Option<u64> {
     decode_unsigned(bytes.split_off(..4)?, big_endian)
 }
 
@@ -277,7 +285,7 @@ fn skip_bytes(bytes: &mut &[u8], size: u64) -> Option<()> {
 }
 
 /// Checks that the records of a section follow each other without a gap.
-fn check_records_are_gapless(
+fn refuse_aux_data_and_record_gaps(
     input: &dyn ReadAt,
     from: u64,
     to: u64,
@@ -289,7 +297,7 @@ fn check_records_are_gapless(
     while at < to {
         if at < start || at + 8 > start + length {
             start = at;
-            length = input.read_up_to(at, &mut block)? as u64;
+            length = input.read_until_full_or_end(at, &mut block)? as u64;
         }
         let header = (at - start) as usize;
         let kind = block

@@ -24,24 +24,24 @@ pub enum ImportError {
 
 /// A problem inside a file, before the file's name is known.
 #[derive(Debug)]
-pub(crate) enum Problem {
+pub(crate) enum ImportProblem {
     Trace(String),
     Recording(RecordingError),
 }
 
-impl From<RecordingError> for Problem {
+impl From<RecordingError> for ImportProblem {
     fn from(error: RecordingError) -> Self {
         Self::Recording(error)
     }
 }
 
-impl From<String> for Problem {
+impl From<String> for ImportProblem {
     fn from(problem: String) -> Self {
         Self::Trace(problem)
     }
 }
 
-impl Problem {
+impl ImportProblem {
     /// The error of an import, with the name of the trace's file.
     pub(super) fn with_path(self, path: &Path) -> ImportError {
         match self {
@@ -55,7 +55,7 @@ impl Problem {
 }
 
 /// Refuses CPU numbers beyond the kernel's limit, which no reader of recordings accepts.
-pub(super) fn check_cpu_number(cpu: u32) -> Result<(), Problem> {
+pub(super) fn refuse_cpu_beyond_limit(cpu: u32) -> Result<(), ImportProblem> {
     if cpu < MAX_CPUS {
         return Ok(());
     }

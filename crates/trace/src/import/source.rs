@@ -48,7 +48,11 @@ impl ReadAt for &[u8] {
 
 impl dyn ReadAt + '_ {
     /// Fills `buffer` from `offset` on, as far as the source reaches.
-    pub(super) fn read_up_to(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, String> {
+    pub(super) fn read_until_full_or_end(
+        &self,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, String> {
         let mut filled = 0;
         while filled < buffer.len() {
             match self.read_at(offset.saturating_add(filled as u64), &mut buffer[filled..]) {
@@ -66,18 +70,18 @@ impl dyn ReadAt + '_ {
         &self,
         offset: u64,
         size: u64,
-        what: &str,
+        part_name: &str,
     ) -> Result<Vec<u8>, String> {
         let end = offset.checked_add(size);
         let total = self.size_in_bytes().map_err(|error| error.to_string())?;
         if end.is_none_or(|end| end > total) {
             return Err(format!(
-                "cut off or damaged: {what} takes {size} bytes from byte {offset} on, and the file \
+                "cut off or damaged: {part_name} takes {size} bytes from byte {offset} on, and the file \
                  has {total}"
             ));
         }
         let mut bytes = vec![0; size as usize];
-        let read = self.read_up_to(offset, &mut bytes)?;
+        let read = self.read_until_full_or_end(offset, &mut bytes)?;
         bytes.truncate(read);
         Ok(bytes)
     }

@@ -15,9 +15,9 @@ use std::io::{BufRead, BufReader};
 
 use wakepath_units::pasted::{self, DecodedText};
 
-use super::builder::Builder;
-use super::decode::{self, Event, Fields, Function, Name, TraceEvent};
-use super::problem::Problem;
+use super::builder::RecordingBuilder;
+use super::decode::{self, EventFields, KernelEvent, ShortName, TimerFunction, TraceEvent};
+use super::problem::ImportProblem;
 use super::source::ReadAt;
 use crate::recording::{Block, QueueStep};
 
@@ -28,7 +28,7 @@ const LONGEST_LINE: usize = 1 << 16;
 
 /// A line of text that is a trace event, taken to pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line<'a> {
+struct EventLine<'a> {
     cpu: u32,
     time: u64,
     /// Number of digits of the event's time behind the decimal point.
@@ -37,23 +37,23 @@ struct Line<'a> {
     details: &'a str,
 }
 
-impl Line<'_> {
+impl EventLine<'_> {
     /// The event's name without a subsystem.
-    fn event_name(&self) -> &str {
+    fn event_name_without_subsystem(&self) -> &str {
         self.name.rsplit(':').next().unwrap_or(self.name)
     }
 }
 
 pub(super) fn read_text_trace(
     input: &dyn ReadAt,
-    builder: &mut Builder<'_>,
-) -> Result<(), Problem> {
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
     "text of trace events".clone_into(&mut builder.source);
     let decoded = DecodedText::new(input.stream_from_start()).map_err(|error| error.to_string())?;
     let mut reader = BufReader::with_capacity(1 << 18, decoded);
-    let mut lines = Lines::default();
+    let mut lines = LineJoiner::default();
     let mut bytes = Vec::new();
-    let mut number = 0;
+    let mut line_number = 0;
     loop {
         bytes.clear();
         let read = (&mut reader)
@@ -62,19 +62,23 @@ pub(super) fn read_text_trace(
         if read == 0 {
             break;
         }
-        number += 1;
+        line_number += 1;
         if bytes.len() > LONGEST_LINE {
-            return Err(explain_no_events(number).into());
+            return Err(explain_no_events(line_number).into());
         }
         let text = pasted::decode_line(&bytes);
-        lines.process_line(pasted::quote_depth_and_text(&text).1, number, builder)?;
-        if lines.events == 0 && number > LINES_WITHOUT_EVENT {
-            return Err(explain_no_events(number).into());
+        lines.add_event_or_hold_line(
+            pasted::quote_depth_and_text(&text).1,
+            line_number,
+            builder,
+        )?;
+        if lines.events == 0 && line_number > LINES_WITHOUT_EVENT {
+            return Err(explain_no_events(line_number).into());
         }
     }
-    lines.give_up_held_line(builder)?;
+    lines.add_or_drop_held_line(builder)?;
     if lines.events == 0 {
-        return Err(explain_no_events(number).into());
+        return Err(explain_no_events(line_number).into());
     }
     if lines.coarse {
         builder.metadata_mut().add_or_count_warning("coarse-clock", || {
@@ -91,7 +95,7 @@ const MOST_PIECES: usize = 4;
 
 /// What the lines read so far leave open: a broken line, lost events.
 #[derive(Default)]
-struct Lines {
+struct LineJoiner {
     events: u64,
     /// Whether some times are printed coarser than nanoseconds.
     coarse: bool,
@@ -106,63 +110,63 @@ struct Lines {
 /// Start of a broken line, as far as joined again.
 struct OpenLine {
     text: String,
-    number: u64,
+    line_number: u64,
     pieces: usize,
 }
 
-impl Lines {
-    fn process_line(
+impl LineJoiner {
+    fn add_event_or_hold_line(
         &mut self,
         text: &str,
-        number: u64,
-        builder: &mut Builder<'_>,
-    ) -> Result<(), Problem> {
-        if let Some(note) = parse_lost_events_note(text) {
-            self.give_up_held_line(builder)?;
+        line_number: u64,
+        builder: &mut RecordingBuilder<'_>,
+    ) -> Result<(), ImportProblem> {
+        if let Some(note) = parse_cpu_and_lost_count(text) {
+            self.add_or_drop_held_line(builder)?;
             self.lost.push(note);
             return Ok(());
         }
         match parse_event_line(text) {
             Some(line) => {
-                self.give_up_held_line(builder)?;
-                let decoded = DecodedLine::new(&line);
+                self.add_or_drop_held_line(builder)?;
+                let decoded = DecodedLine::decode(&line);
                 if decoded.is_whole {
                     self.after_event = true;
-                    return self.add_event_after_losses(&line, decoded, number, builder);
+                    return self.add_losses_then_event(&line, decoded, line_number, builder);
                 }
-                self.hold_incomplete_line(text, number);
+                self.hold_incomplete_line(text, line_number);
                 Ok(())
             }
             None if is_heading_or_stack_line(text) => Ok(()),
-            None => self.join_or_give_up_piece(text, number, builder),
+            None => self.join_to_held_line_or_warn(text, line_number, builder),
         }
     }
 
-    fn hold_incomplete_line(&mut self, text: &str, number: u64) {
+    fn hold_incomplete_line(&mut self, text: &str, line_number: u64) {
         self.after_event = false;
         self.open = Some(OpenLine {
             text: text.trim_end().to_owned(),
-            number,
+            line_number,
             pieces: 1,
         });
     }
 
     /// Handles a line that is no event by itself: joins it to the broken line before, or gives that up.
-    fn join_or_give_up_piece(
+    fn join_to_held_line_or_warn(
         &mut self,
         text: &str,
-        number: u64,
-        builder: &mut Builder<'_>,
-    ) -> Result<(), Problem> {
+        line_number: u64,
+        builder: &mut RecordingBuilder<'_>,
+    ) -> Result<(), ImportProblem> {
         if let Some(mut open) = self.open.take() {
             let joined = format!("{} {}", open.text, text.trim());
-            let whole = parse_event_line(&joined).map(|line| (line, DecodedLine::new(&line)));
+            let whole = parse_event_line(&joined).map(|line| (line, DecodedLine::decode(&line)));
             if let Some((line, decoded)) = whole.filter(|(_, decoded)| decoded.is_whole) {
                 builder
                     .metadata_mut()
-                    .add_or_count_warning("broken-lines", broken_lines_warning);
+                    .add_or_count_warning("broken-lines", broken_lines_warning_text);
                 self.after_event = true;
-                return self.add_event_after_losses(&line, decoded, open.number, builder);
+                return self.add_losses_then_event(&line, decoded, open.line_number, builder);
             }
             if open.pieces < MOST_PIECES {
                 open.text = joined;
@@ -171,54 +175,59 @@ impl Lines {
                 return Ok(());
             }
             self.open = Some(open);
-            self.give_up_held_line(builder)?;
+            self.add_or_drop_held_line(builder)?;
         }
-        if may_begin_event(text) {
-            self.hold_incomplete_line(text, number);
+        if has_cpu_in_brackets(text) {
+            self.hold_incomplete_line(text, line_number);
         } else if self.after_event && text.split_whitespace().all(|word| word.contains('=')) {
             // The rest of an event that was complete without the rest.
             builder
                 .metadata_mut()
-                .add_or_count_warning("broken-lines", broken_lines_warning);
+                .add_or_count_warning("broken-lines", broken_lines_warning_text);
         } else {
             self.after_event = false;
-            warn_of_unknown_line(text, number, builder);
+            warn_of_unknown_line(text, line_number, builder);
         }
         Ok(())
     }
 
     /// Gives up a broken line whose rest did not come, and warns.
-    fn give_up_held_line(&mut self, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    fn add_or_drop_held_line(
+        &mut self,
+        builder: &mut RecordingBuilder<'_>,
+    ) -> Result<(), ImportProblem> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
         let Some(line) = parse_event_line(&open.text) else {
-            warn_of_unknown_line(&open.text, open.number, builder);
+            warn_of_unknown_line(&open.text, open.line_number, builder);
             return Ok(());
         };
         // An idle event without `cpu_id` is about the CPU that traced it: a CPU traces its own idle states.
         let with_cpu = format!("{} cpu_id={}", open.text, line.cpu);
-        let whole = parse_event_line(&with_cpu).map(|line| (line, DecodedLine::new(&line)));
+        let whole = parse_event_line(&with_cpu).map(|line| (line, DecodedLine::decode(&line)));
         let (line, decoded) = whole
-            .filter(|(line, decoded)| line.event_name() == "cpu_idle" && decoded.is_whole)
-            .unwrap_or_else(|| (line, DecodedLine::new(&line)));
-        self.add_event_after_losses(&line, decoded, open.number, builder)
+            .filter(|(line, decoded)| {
+                line.event_name_without_subsystem() == "cpu_idle" && decoded.is_whole
+            })
+            .unwrap_or_else(|| (line, DecodedLine::decode(&line)));
+        self.add_losses_then_event(&line, decoded, open.line_number, builder)
     }
 
-    fn add_event_after_losses(
+    fn add_losses_then_event(
         &mut self,
-        line: &Line<'_>,
+        line: &EventLine<'_>,
         decoded: DecodedLine,
-        number: u64,
-        builder: &mut Builder<'_>,
-    ) -> Result<(), Problem> {
+        line_number: u64,
+        builder: &mut RecordingBuilder<'_>,
+    ) -> Result<(), ImportProblem> {
         self.events += 1;
         self.coarse |= line.digits < 9;
         while let Some(at) = self.lost.iter().position(|(cpu, _)| *cpu == line.cpu) {
             let (cpu, count) = self.lost.swap_remove(at);
             builder.note_lost_events(line.time, cpu, count)?;
         }
-        count_and_add_event(line, decoded, number, builder)
+        count_and_add_line(line, decoded, line_number, builder)
     }
 }
 
@@ -232,8 +241,8 @@ struct DecodedLine {
 }
 
 impl DecodedLine {
-    fn new(line: &Line<'_>) -> Self {
-        let known = decode::find_known_event(line.event_name());
+    fn decode(line: &EventLine<'_>) -> Self {
+        let known = decode::find_known_event(line.event_name_without_subsystem());
         let what = known.and_then(|known| decode_known_event(known, line));
         Self {
             is_whole: known.is_none() || what.is_some(),
@@ -242,12 +251,12 @@ impl DecodedLine {
     }
 }
 
-fn broken_lines_warning() -> String {
+fn broken_lines_warning_text() -> String {
     "lines were broken at a space, as mail programs do, and are joined".to_owned()
 }
 
 /// Whether a line may start an event, with a CPU in brackets.
-fn may_begin_event(text: &str) -> bool {
+fn has_cpu_in_brackets(text: &str) -> bool {
     text.match_indices('[').any(|(open, _)| {
         let cpu = text[open + 1..].split(']').next().unwrap_or_default();
         !cpu.is_empty() && cpu.bytes().all(|b| b.is_ascii_digit())
@@ -271,7 +280,7 @@ fn explain_no_events(lines: u64) -> String {
          report, perf script or tracefs's trace file. Its lines have a CPU in brackets and a time in seconds. \
          perf script -F needs cpu and time; trace-cmd report must have neither -l nor --raw-ts. \
          Times without a point are cycles, of a recording with -C x86-tsc: record with -C mono, or report with --ts2secs HZ. \
-         Lines without brackets are ftrace's latency format: write nolatency-format to tracefs's trace_options before reading"
+         LineJoiner without brackets are ftrace's latency format: write nolatency-format to tracefs's trace_options before reading"
     )
 }
 
@@ -287,46 +296,46 @@ fn is_heading_or_stack_line(text: &str) -> bool {
 }
 
 /// Warns about a line without an event.
-fn warn_of_unknown_line(text: &str, number: u64, builder: &mut Builder<'_>) {
+fn warn_of_unknown_line(text: &str, line_number: u64, builder: &mut RecordingBuilder<'_>) {
     builder
         .metadata_mut()
         .add_or_count_warning("unknown-lines", || {
             let start: String = text.trim().chars().take(60).collect();
-            format!("line {number} is no event: {start}")
+            format!("line {line_number} is no event: {start}")
         });
 }
 
-fn count_and_add_event(
-    line: &Line<'_>,
+fn count_and_add_line(
+    line: &EventLine<'_>,
     decoded: DecodedLine,
-    number: u64,
-    builder: &mut Builder<'_>,
-) -> Result<(), Problem> {
-    let name = line.event_name();
-    let count = builder.counter_index(name);
+    line_number: u64,
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
+    let name = line.event_name_without_subsystem();
+    let count = builder.counter_index_or_new(name);
     if !decoded.is_whole {
         builder
             .metadata_mut()
             .add_or_count_warning("damaged-event", || {
-                format!("line {number}: {name} lacks a field")
+                format!("line {line_number}: {name} lacks a field")
             });
     }
     builder.count_and_add_event(line.time, line.cpu, count, decoded.what)
 }
 
 /// Decodes a known event; `None` if a field is missing.
-fn decode_known_event(known: &decode::KnownEvent, line: &Line<'_>) -> Option<TraceEvent> {
-    let details = Details {
+fn decode_known_event(known: &decode::KnownEvent, line: &EventLine<'_>) -> Option<TraceEvent> {
+    let details = NamedFields {
         text: line.details,
         names: known.fields,
     };
-    decode_shorthand_event(known.event, line.details)
+    decode_event_without_field_names(known.event, line.details)
         .or_else(|| decode::decode_event(known.event, &details))
 }
 
 /// `CPU:3 [LOST 17 EVENTS]` in tracefs, `CPU:3 [17 EVENTS DROPPED]` or, with an unknown number, `CPU:3 [EVENTS
 /// DROPPED]` in trace-cmd.
-fn parse_lost_events_note(text: &str) -> Option<(u32, Option<u64>)> {
+fn parse_cpu_and_lost_count(text: &str) -> Option<(u32, Option<u64>)> {
     let (cpu, note) = text.trim().strip_prefix("CPU:")?.split_once(" [")?;
     let cpu = cpu.parse().ok()?;
     let note = note.strip_suffix(']')?;
@@ -338,7 +347,7 @@ fn parse_lost_events_note(text: &str) -> Option<(u32, Option<u64>)> {
 }
 
 /// Takes a line of text to pieces; `None` if the line is no trace event.
-fn parse_event_line(text: &str) -> Option<Line<'_>> {
+fn parse_event_line(text: &str) -> Option<EventLine<'_>> {
     // The CPU's brackets have a number inside and a time behind; a task's name may have brackets as well.
     let mut from = 0;
     while let Some(open) = text[from..].find('[') {
@@ -355,13 +364,13 @@ fn parse_event_line(text: &str) -> Option<Line<'_>> {
         for _ in 0..2 {
             rest = rest.trim_start();
             let (word, after) = rest.split_once(|c: char| c.is_whitespace())?;
-            let time = word.strip_suffix(':').and_then(parse_timestamp);
+            let time = word.strip_suffix(':').and_then(parse_time_and_decimals);
             let Some((time, digits)) = time else {
                 rest = after;
                 continue;
             };
-            let (name, details) = split_event_name(after.trim_start())?;
-            return Some(Line {
+            let (name, details) = split_event_name_and_details(after.trim_start())?;
+            return Some(EventLine {
                 cpu: cpu.parse().ok()?,
                 time,
                 digits,
@@ -374,7 +383,7 @@ fn parse_event_line(text: &str) -> Option<Line<'_>> {
 }
 
 /// Splits `cpu_idle: state=1` into name and details, also with perf's period in front: `1 power:cpu_idle: state=1`.
-fn split_event_name(text: &str) -> Option<(&str, &str)> {
+fn split_event_name_and_details(text: &str) -> Option<(&str, &str)> {
     let text = match text.split_once(char::is_whitespace) {
         Some((period, rest)) if period.bytes().all(|b| b.is_ascii_digit()) => rest.trim_start(),
         _ => text,
@@ -394,9 +403,9 @@ fn split_event_name(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Parses a time such as `2084.021443` as nanoseconds; also returns the number of decimals. Some locales print a comma.
-fn parse_timestamp(text: &str) -> Option<(u64, usize)> {
+fn parse_time_and_decimals(text: &str) -> Option<(u64, usize)> {
     let (seconds, fraction) = text.split_once(['.', ','])?;
-    if !is_decimal_number(seconds) || !is_decimal_number(fraction) || fraction.len() > 9 {
+    if !is_all_digits(seconds) || !is_all_digits(fraction) || fraction.len() > 9 {
         return None;
     }
     let scale = 10_u64.pow(9 - fraction.len() as u32);
@@ -409,30 +418,33 @@ fn parse_timestamp(text: &str) -> Option<(u64, usize)> {
 }
 
 /// Whether the text consists of decimal digits.
-fn is_decimal_number(text: &str) -> bool {
+fn is_all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Decodes events that are not printed as `name=value`.
-fn decode_shorthand_event(event: Event, details: &str) -> Option<TraceEvent> {
+fn decode_event_without_field_names(event: KernelEvent, details: &str) -> Option<TraceEvent> {
     match event {
-        Event::Switch => parse_task_switch(details),
-        Event::BlockIssue | Event::BlockComplete => {
+        KernelEvent::Switch => parse_task_switch(details),
+        KernelEvent::BlockIssue | KernelEvent::BlockComplete => {
             let (block, _) = parse_block_and_background(details)?;
             Some(TraceEvent::Block {
-                complete: event == Event::BlockComplete,
+                complete: event == KernelEvent::BlockComplete,
                 block,
             })
         }
-        Event::BioQueue | Event::GetRequest | Event::RequestInsert | Event::RequestMerge => {
+        KernelEvent::BioQueue
+        | KernelEvent::GetRequest
+        | KernelEvent::RequestInsert
+        | KernelEvent::RequestMerge => {
             let (block, background) = parse_block_and_background(details)?;
             let step = decode::queueing_step_for_block(event, block);
             Some(TraceEvent::Queueing { step, background })
         }
-        Event::BioRemap => parse_remap(details),
-        Event::BioSplit => parse_split(details),
-        Event::Waking | Event::Wakeup => parse_wake_up(event, details),
-        Event::Hotplug => parse_hotplug_step(details),
+        KernelEvent::BioRemap => parse_bio_remap(details),
+        KernelEvent::BioSplit => parse_bio_split(details),
+        KernelEvent::Waking | KernelEvent::Wakeup => parse_wake_up(event, details),
+        KernelEvent::Hotplug => parse_hotplug_step(details),
         _ => None,
     }
 }
@@ -440,38 +452,38 @@ fn decode_shorthand_event(event: Event, details: &str) -> Option<TraceEvent> {
 /// Parses trace-cmd's form of a task switch: `fio:812 [120] D ==> swapper/2:0 [120]`.
 fn parse_task_switch(details: &str) -> Option<TraceEvent> {
     let (before, after) = details.split_once(" ==> ")?;
-    let (previous, _, rest) = parse_task_of_switch(before)?;
+    let (previous, _, rest) = split_pid_name_and_rest(before)?;
     let state = rest.split_once("] ").map_or("", |(_, state)| state);
-    let (next, name, _) = parse_task_of_switch(after)?;
+    let (next, name, _) = split_pid_name_and_rest(after)?;
     Some(TraceEvent::Switch {
         previous,
-        blocked: is_letter_for_blocked(state),
+        blocked: state_letter_means_blocked(state),
         next,
-        next_name: Name::from_bytes_cut_to_16(name.as_bytes()),
+        next_name: ShortName::from_bytes_cut_to_16(name.as_bytes()),
     })
 }
 
 /// Splits `fio:812 [120] D` into the task's number, its name, and the text behind the bracket.
-fn parse_task_of_switch(text: &str) -> Option<(u32, &str, &str)> {
+fn split_pid_name_and_rest(text: &str) -> Option<(u32, &str, &str)> {
     let (task, rest) = text.rsplit_once(" [")?;
     let (name, number) = task.rsplit_once(':')?;
     Some((number.parse().ok()?, name.trim(), rest))
 }
 
 /// Whether a task's state is the letter for an uninterruptible sleep.
-fn is_letter_for_blocked(state: &str) -> bool {
+fn state_letter_means_blocked(state: &str) -> bool {
     state.trim().starts_with('D')
 }
 
 /// Parses trace-cmd's form of a wake-up: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
-fn parse_wake_up(event: Event, details: &str) -> Option<TraceEvent> {
+fn parse_wake_up(event: KernelEvent, details: &str) -> Option<TraceEvent> {
     let (before, target) = details.rsplit_once("CPU:")?;
     let (name, _) = before.split_once(" [")?;
     let (_, pid) = name.rsplit_once(':')?;
     Some(TraceEvent::Wake {
         pid: pid.parse().ok()?,
         target: target.trim().parse().ok()?,
-        waking: event == Event::Waking,
+        waking: event == KernelEvent::Waking,
     })
 }
 
@@ -504,7 +516,7 @@ fn parse_device_number(text: &str) -> Option<u32> {
 }
 
 /// `259,0 R 123456 + 8 <- (259,1) 121408`
-fn parse_remap(details: &str) -> Option<TraceEvent> {
+fn parse_bio_remap(details: &str) -> Option<TraceEvent> {
     let (below, above) = details.split_once(" <- (")?;
     let (block, background) = parse_block_and_background(below)?;
     let (from, sector) = above.split_once(") ")?;
@@ -517,13 +529,18 @@ fn parse_remap(details: &str) -> Option<TraceEvent> {
 }
 
 /// `259,0 R 123456 / 123712 [fio]`
-fn parse_split(details: &str) -> Option<TraceEvent> {
+fn parse_bio_split(details: &str) -> Option<TraceEvent> {
     let (device, letters) = parse_device_and_letters(details)?;
     let (before, after) = details.rsplit_once(" / ")?;
     let sector = before.rsplit(' ').next()?.parse().ok()?;
     let at = after.split(' ').next()?.parse().ok()?;
     Some(TraceEvent::Queueing {
-        step: decode::split_step(device, sector, at, decode::letters_mean_write(letters)),
+        step: decode::queueing_step_for_split(
+            device,
+            sector,
+            at,
+            decode::letters_mean_write(letters),
+        ),
         background: decode::letters_mean_background(letters),
     })
 }
@@ -545,12 +562,12 @@ fn find_number_after(details: &str, key: &str) -> Option<i64> {
 }
 
 /// `name=value` pairs.
-struct Details<'a> {
+struct NamedFields<'a> {
     text: &'a str,
     names: &'static [&'static str],
 }
 
-impl Details<'_> {
+impl NamedFields<'_> {
     fn find_field_value(&self, field: usize) -> Option<&str> {
         let name = self.names.get(field)?;
         let mut from = 0;
@@ -566,7 +583,7 @@ impl Details<'_> {
     }
 }
 
-impl Fields for Details<'_> {
+impl EventFields for NamedFields<'_> {
     fn field_number(&self, field: usize) -> Option<u64> {
         let text = self.find_field_value(field)?;
         if let Some(hex) = text.strip_prefix("0x") {
@@ -584,7 +601,11 @@ impl Fields for Details<'_> {
         }
         match self.names[field] {
             "hrtimer" | "timer" => u64::from_str_radix(text, 16).ok(),
-            "prev_state" => Some(if is_letter_for_blocked(text) { 2 } else { 0 }),
+            "prev_state" => Some(if state_letter_means_blocked(text) {
+                2
+            } else {
+                0
+            }),
             _ => None,
         }
     }
@@ -593,9 +614,9 @@ impl Fields for Details<'_> {
         self.find_field_value(field).map(str::as_bytes)
     }
 
-    fn field_function(&self, field: usize) -> Function {
+    fn timer_function_in_field(&self, field: usize) -> TimerFunction {
         let Some(value) = self.find_field_value(field) else {
-            return Function::Other;
+            return TimerFunction::Other;
         };
         // Without the kernel's symbols, perf script prints a function's address; trace-cmd appends the offset `+0x0`.
         let number = value.strip_suffix("/0x0").unwrap_or(value);
@@ -603,8 +624,8 @@ impl Fields for Details<'_> {
             .strip_prefix("0x")
             .map(|hex| u64::from_str_radix(hex, 16))
         {
-            Some(Ok(address)) => Function::Address(address),
-            _ => Function::from_kernel_symbol(value),
+            Some(Ok(address)) => TimerFunction::Address(address),
+            _ => TimerFunction::tick_or_other_from_symbol(value),
         }
     }
 }
@@ -682,7 +703,7 @@ mod tests {
     }
 
     fn decode_known_event(name: &str, details: &str) -> Option<TraceEvent> {
-        let line = Line {
+        let line = EventLine {
             cpu: 0,
             time: 0,
             digits: 9,
@@ -698,7 +719,7 @@ mod tests {
             previous: 812,
             blocked: true,
             next: 0,
-            next_name: Name::from_bytes_cut_to_16(b"swapper/2"),
+            next_name: ShortName::from_bytes_cut_to_16(b"swapper/2"),
         });
         for details in [
             "fio:812 [120] D ==> swapper/2:0 [120]",
@@ -743,7 +764,7 @@ mod tests {
             Some(TraceEvent::TimerStart {
                 timer: 0xffff_8881,
                 expires: 5000,
-                function: Function::Tick
+                function: TimerFunction::Tick
             })
         );
         assert_eq!(
@@ -858,7 +879,7 @@ mod tests {
             decode_known_event("irq_handler_entry", "irq=36 name=nvme0q1"),
             Some(TraceEvent::DeviceInterrupt {
                 irq: 36,
-                name: Name::from_bytes_cut_to_16(b"nvme0q1")
+                name: ShortName::from_bytes_cut_to_16(b"nvme0q1")
             })
         );
         assert_eq!(
@@ -878,17 +899,17 @@ mod tests {
     #[test]
     fn lost_events_are_noted() {
         assert_eq!(
-            parse_lost_events_note("CPU:3 [LOST 17 EVENTS]\n"),
+            parse_cpu_and_lost_count("CPU:3 [LOST 17 EVENTS]\n"),
             Some((3, Some(17)))
         );
         assert_eq!(
-            parse_lost_events_note("CPU:3 [17 EVENTS DROPPED]"),
+            parse_cpu_and_lost_count("CPU:3 [17 EVENTS DROPPED]"),
             Some((3, Some(17)))
         );
         assert_eq!(
-            parse_lost_events_note("CPU:3 [EVENTS DROPPED]"),
+            parse_cpu_and_lost_count("CPU:3 [EVENTS DROPPED]"),
             Some((3, None))
         );
-        assert_eq!(parse_lost_events_note("CPU 0 is empty"), None);
+        assert_eq!(parse_cpu_and_lost_count("CPU 0 is empty"), None);
     }
 }

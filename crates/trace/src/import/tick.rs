@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use wakepath_units::TickRate;
 
-use super::decode::{Function, TraceEvent};
+use super::decode::{TimerFunction, TraceEvent};
 
 /// Number of steps from tick to tick that are enough to know the rate, although some ticks may come late.
 const ENOUGH_STEPS: u32 = 8;
@@ -14,7 +14,7 @@ const LEAST_STEPS: u32 = 2;
 
 /// What a trace has shown so far of the scheduler's tick.
 #[derive(Debug, Default)]
-pub(super) struct Tick {
+pub(super) struct TickLearner {
     /// Whether the trace names the functions of timers, so that the tick's are known.
     named: bool,
     handler: Option<u64>,
@@ -35,13 +35,13 @@ struct Cpu {
     due: Option<i64>,
 }
 
-impl Tick {
+impl TickLearner {
     /// Whether nothing more about the tick is to be learnt.
     pub(super) fn has_learnt_enough(&self) -> bool {
         let steps: u32 = self.steps.values().sum();
         self.knows_handler_function()
             && steps >= ENOUGH_STEPS
-            && self.shortest_step_rate().is_some()
+            && self.rate_of_shortest_frequent_step().is_some()
     }
 
     pub(super) fn knows_handler_function(&self) -> bool {
@@ -49,7 +49,7 @@ impl Tick {
     }
 
     /// Ticks per second, from the shortest step between ticks: late ticks make longer steps.
-    pub(super) fn shortest_step_rate(&self) -> Option<TickRate> {
+    pub(super) fn rate_of_shortest_frequent_step(&self) -> Option<TickRate> {
         let often = self
             .steps
             .iter()
@@ -58,13 +58,13 @@ impl Tick {
     }
 
     /// The event, with its timer's function named as the tick's handler if that is known.
-    pub(super) fn name_tick_handler_in(&self, mut what: TraceEvent) -> TraceEvent {
+    pub(super) fn mark_tick_handler(&self, mut what: TraceEvent) -> TraceEvent {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             &mut what
-            && let Function::Address(address) = *function
+            && let TimerFunction::Address(address) = *function
             && self.handler == Some(address)
         {
-            *function = Function::Tick;
+            *function = TimerFunction::Tick;
         }
         what
     }
@@ -79,8 +79,8 @@ impl Tick {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             what
         {
-            self.named |= function == Function::Tick;
-            self.any_address |= matches!(function, Function::Address(_));
+            self.named |= function == TimerFunction::Tick;
+            self.any_address |= matches!(function, TimerFunction::Address(_));
         }
         // To stop the tick, the kernel sets the tick's timer to the next event, with interrupts off and nothing in
         // between, or cancels the timer (`tick_nohz_stop_tick()`, `kernel/time/tick-sched.c`, Linux 6.1 and 6.12). A
@@ -92,13 +92,13 @@ impl Tick {
         let stopping = known.is_some_and(|c| std::mem::take(&mut c.stopping));
         if stopping
             && let TraceEvent::TimerStart { function, .. } = what
-            && let Function::Address(address) = function
+            && let TimerFunction::Address(address) = function
             // Kernel addresses that are kept secret are all 0.
             && address != 0
         {
             self.handler.get_or_insert(address);
         }
-        match self.name_tick_handler_in(what) {
+        match self.mark_tick_handler(what) {
             TraceEvent::TickStop { success } => {
                 let c = self.cpus.entry(cpu).or_default();
                 c.stopping = success;
@@ -108,13 +108,13 @@ impl Tick {
                 timer, function, ..
             } => {
                 let c = self.cpus.entry(cpu).or_default();
-                let is_tick = function == Function::Tick;
+                let is_tick = function == TimerFunction::Tick;
                 c.expired = is_tick.then(|| (timer, c.due.take()));
             }
             TraceEvent::TimerStart {
                 timer,
                 expires,
-                function: Function::Tick,
+                function: TimerFunction::Tick,
             } => {
                 let c = self.cpus.entry(cpu).or_default();
                 c.due = (!stopping).then_some(expires);
@@ -137,8 +137,8 @@ impl Tick {
 }
 
 /// The rate with this period, exact to the nanosecond.
-fn rate_with_exact_period(period: i64) -> Option<TickRate> {
-    let period = u64::try_from(period).ok().filter(|period| *period > 0)?;
+fn rate_with_exact_period(period_ns: i64) -> Option<TickRate> {
+    let period = u64::try_from(period_ns).ok().filter(|period| *period > 0)?;
     let hz = 1_000_000_000_u64.checked_add(period / 2)? / period;
     let rate = TickRate::new(u32::try_from(hz).ok()?)?;
     (rate.period().0 == period).then_some(rate)
@@ -156,7 +156,7 @@ mod tests {
         TraceEvent::TimerStart {
             timer: address,
             expires,
-            function: Function::Address(address),
+            function: TimerFunction::Address(address),
         }
     }
 
@@ -164,12 +164,12 @@ mod tests {
         TraceEvent::TimerExpire {
             timer: address,
             now,
-            function: Function::Address(address),
+            function: TimerFunction::Address(address),
         }
     }
 
-    fn learnt(events: &[TraceEvent]) -> Tick {
-        let mut tick = Tick::default();
+    fn learnt(events: &[TraceEvent]) -> TickLearner {
+        let mut tick = TickLearner::default();
         for event in events {
             tick.learn_from_event(0, *event);
         }
@@ -181,12 +181,12 @@ mod tests {
         let cancel = TraceEvent::TimerCancel { timer: HANDLER };
         let tick = learnt(&[start(5, OTHER), STOP, cancel, start(9, HANDLER)]);
         assert_eq!(tick.handler, Some(HANDLER));
-        let TraceEvent::TimerStart { function, .. } = tick.name_tick_handler_in(start(9, HANDLER))
+        let TraceEvent::TimerStart { function, .. } = tick.mark_tick_handler(start(9, HANDLER))
         else {
             unreachable!();
         };
-        assert_eq!(function, Function::Tick);
-        assert_eq!(tick.name_tick_handler_in(start(9, OTHER)), start(9, OTHER));
+        assert_eq!(function, TimerFunction::Tick);
+        assert_eq!(tick.mark_tick_handler(start(9, OTHER)), start(9, OTHER));
         // Without a next event the tick is cancelled only, and the CPU idle.
         let idle = TraceEvent::CpuIdle { state: 1, cpu: 0 };
         let refused = TraceEvent::TickStop { success: false };
@@ -216,7 +216,10 @@ mod tests {
             }
             let tick = learnt(&events);
             assert_eq!(
-                (tick.shortest_step_rate(), tick.has_learnt_enough()),
+                (
+                    tick.rate_of_shortest_frequent_step(),
+                    tick.has_learnt_enough()
+                ),
                 (rate, true),
                 "{hz}"
             );

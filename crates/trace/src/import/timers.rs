@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use wakepath_units::TickRate;
 
-use super::decode::{Function, TraceEvent};
+use super::decode::{TimerFunction, TraceEvent};
 
 /// A clock beyond this value is the calendar's: 3 years in ns.
 const CALENDAR: i64 = 100_000_000_000_000_000;
 
 /// All CPUs' timers.
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub(super) struct TimersOfCpus {
     cpus: HashMap<u32, Cpu>,
     /// The CPU on which each pending timer was started.
     places: HashMap<u64, u32>,
@@ -53,15 +53,15 @@ pub(super) struct TimerInputs {
     pub(super) stop_tick: Option<bool>,
 }
 
-impl Timers {
+impl TimersOfCpus {
     pub(super) fn new(rate: TickRate) -> Self {
         let mut timers = Self::default();
-        timers.use_tick_rate(rate);
+        timers.set_tick_rate(rate);
         timers
     }
 
     /// Sets the tick rate, as far as it is known now.
-    pub(super) fn use_tick_rate(&mut self, rate: TickRate) {
+    pub(super) fn set_tick_rate(&mut self, rate: TickRate) {
         self.tick_ns = rate.period().0 as i64;
     }
 
@@ -74,7 +74,7 @@ impl Timers {
                 function,
             } => {
                 self.any_timer = true;
-                self.note_timer_start(cpu, timer, expires, function);
+                self.note_high_resolution_timer_start(cpu, timer, expires, function);
             }
             TraceEvent::TimerExpire {
                 timer,
@@ -82,8 +82,8 @@ impl Timers {
                 function,
             } => {
                 self.ahead[usize::from(now > CALENDAR)] = Some(now.saturating_sub_unsigned(time));
-                self.remove_timer(timer);
-                if function == Function::Tick {
+                self.remove_pending_timer(timer);
+                if function == TimerFunction::Tick {
                     // The tick is started again for the next period, without an event if the handler asks for a
                     // restart.
                     let next = now.saturating_add(self.tick_ns);
@@ -91,14 +91,14 @@ impl Timers {
                 }
             }
             TraceEvent::WheelStart { timer, ticks } => {
-                self.remove_timer(timer);
+                self.remove_pending_timer(timer);
                 if let Some(ticks) = ticks {
                     self.note_wheel_timer_start(time as i64, cpu, timer, ticks);
                 }
             }
             TraceEvent::TimerCancel { timer }
             | TraceEvent::WheelCancel { timer }
-            | TraceEvent::WheelExpire { timer } => self.remove_timer(timer),
+            | TraceEvent::WheelExpire { timer } => self.remove_pending_timer(timer),
             TraceEvent::TickStop { success } => {
                 self.any_tick_stop = true;
                 let c = self.cpus.entry(cpu).or_default();
@@ -116,10 +116,16 @@ impl Timers {
     }
 
     /// Notes that a high-resolution timer is started.
-    fn note_timer_start(&mut self, cpu: u32, timer: u64, expires: i64, function: Function) {
-        self.remove_timer(timer);
+    fn note_high_resolution_timer_start(
+        &mut self,
+        cpu: u32,
+        timer: u64,
+        expires: i64,
+        function: TimerFunction,
+    ) {
+        self.remove_pending_timer(timer);
         let state = self.cpus.entry(cpu).or_default();
-        if function == Function::Tick {
+        if function == TimerFunction::Tick {
             state.tick = Some(expires);
             if !state.stopped {
                 self.some_tick = Some(expires);
@@ -132,14 +138,14 @@ impl Timers {
 
     /// Notes that a timer is started on the wheel, which runs it after a number of ticks.
     fn note_wheel_timer_start(&mut self, time: i64, cpu: u32, timer: u64, ticks: i64) {
-        let last_tick = time.saturating_sub(self.ns_since_last_tick(time));
+        let last_tick = time.saturating_sub(self.ns_since_last_tick_or_zero(time));
         let at = last_tick.saturating_add(ticks.saturating_mul(self.tick_ns));
         self.cpus.entry(cpu).or_default().wheel.insert(timer, at);
         self.places.insert(timer, cpu);
     }
 
     /// Time since the last tick counted jiffies, in ns; 0 if not known.
-    fn ns_since_last_tick(&self, time: i64) -> i64 {
+    fn ns_since_last_tick_or_zero(&self, time: i64) -> i64 {
         match (self.ahead[0], self.some_tick) {
             (Some(ahead), Some(tick)) => time
                 .saturating_add(ahead)
@@ -149,7 +155,7 @@ impl Timers {
         }
     }
 
-    fn remove_timer(&mut self, timer: u64) {
+    fn remove_pending_timer(&mut self, timer: u64) {
         if let Some(cpu) = self.places.remove(&timer)
             && let Some(c) = self.cpus.get_mut(&cpu)
         {
@@ -159,7 +165,7 @@ impl Timers {
     }
 
     /// What a governor sees of `cpu`'s timers when the CPU enters an idle state at `time`.
-    pub(super) fn timer_inputs_at_idle_entry(&mut self, time: u64, cpu: u32) -> TimerInputs {
+    pub(super) fn take_timer_inputs_at_idle_entry(&mut self, time: u64, cpu: u32) -> TimerInputs {
         let c = self.cpus.entry(cpu).or_default();
         let stopped_now = c.stopped_from.take();
         let mut seen = TimerInputs::default();
@@ -223,12 +229,12 @@ mod tests {
     /// Offset from the trace's clock to the timers' clock.
     const AHEAD: i64 = 7 * MS;
 
-    fn start(timers: &mut Timers, time: i64, timer: u64, expires: i64, tick: bool) {
+    fn start(timers: &mut TimersOfCpus, time: i64, timer: u64, expires: i64, tick: bool) {
         let expires = expires + AHEAD;
         let function = if tick {
-            Function::Tick
+            TimerFunction::Tick
         } else {
-            Function::Other
+            TimerFunction::Other
         };
         let what = TraceEvent::TimerStart {
             timer,
@@ -238,41 +244,41 @@ mod tests {
         timers.update_from_event(time as u64, 0, what);
     }
 
-    fn tick(timers: &mut Timers, time: i64) {
+    fn tick(timers: &mut TimersOfCpus, time: i64) {
         let now = time + AHEAD;
         let what = TraceEvent::TimerExpire {
             timer: 1,
             now,
-            function: Function::Tick,
+            function: TimerFunction::Tick,
         };
         timers.update_from_event(time as u64, 0, what);
     }
 
     #[test]
     fn the_next_timer_is_the_sleep_length() {
-        let mut timers = Timers::new(TickRate::HZ_250);
+        let mut timers = TimersOfCpus::new(TickRate::HZ_250);
         assert_eq!(
-            timers.timer_inputs_at_idle_entry(0, 0),
+            timers.take_timer_inputs_at_idle_entry(0, 0),
             TimerInputs::default()
         );
         tick(&mut timers, 4 * MS);
         start(&mut timers, 5 * MS, 2, 20 * MS, false);
         start(&mut timers, 5 * MS, 3, 12 * MS, false);
-        let seen = timers.timer_inputs_at_idle_entry(6 * MS as u64, 0);
+        let seen = timers.take_timer_inputs_at_idle_entry(6 * MS as u64, 0);
         assert_eq!(seen.sleep_length, Some(6 * MS));
         assert_eq!(seen.delta_tick, Some(2 * MS));
         assert_eq!(seen.tick_stopped, None);
         timers.update_from_event(0, 0, TraceEvent::TimerCancel { timer: 3 });
         assert_eq!(
             timers
-                .timer_inputs_at_idle_entry(6 * MS as u64, 0)
+                .take_timer_inputs_at_idle_entry(6 * MS as u64, 0)
                 .sleep_length,
             Some(14 * MS)
         );
         // Another CPU has no timers.
         assert_eq!(
             timers
-                .timer_inputs_at_idle_entry(6 * MS as u64, 1)
+                .take_timer_inputs_at_idle_entry(6 * MS as u64, 1)
                 .sleep_length,
             Some(i64::MAX)
         );
@@ -280,11 +286,11 @@ mod tests {
 
     #[test]
     fn a_stopped_tick_is_the_wheels_timer() {
-        let mut timers = Timers::new(TickRate::HZ_250);
+        let mut timers = TimersOfCpus::new(TickRate::HZ_250);
         tick(&mut timers, 4 * MS);
         timers.update_from_event(5 * MS as u64, 0, TraceEvent::TickStop { success: true });
         start(&mut timers, 5 * MS, 1, 100 * MS, true);
-        let seen = timers.timer_inputs_at_idle_entry(5 * MS as u64, 0);
+        let seen = timers.take_timer_inputs_at_idle_entry(5 * MS as u64, 0);
         assert_eq!(
             seen,
             TimerInputs {
@@ -294,17 +300,17 @@ mod tests {
                 stop_tick: Some(true),
             }
         );
-        let seen = timers.timer_inputs_at_idle_entry(6 * MS as u64, 0);
+        let seen = timers.take_timer_inputs_at_idle_entry(6 * MS as u64, 0);
         assert_eq!((seen.tick_stopped, seen.stop_tick), (Some(true), None));
         // A task restarts the tick.
         let task = TraceEvent::Switch {
             previous: 0,
             blocked: false,
             next: 5,
-            next_name: crate::import::decode::Name::default(),
+            next_name: crate::import::decode::ShortName::default(),
         };
         timers.update_from_event(7 * MS as u64, 0, task);
-        let seen = timers.timer_inputs_at_idle_entry(8 * MS as u64, 0);
+        let seen = timers.take_timer_inputs_at_idle_entry(8 * MS as u64, 0);
         assert_eq!(
             (seen.tick_stopped, seen.stop_tick),
             (Some(false), Some(false))
@@ -313,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_timer_of_the_wheel_counts_from_the_last_tick() {
-        let mut timers = Timers::new(TickRate::HZ_250);
+        let mut timers = TimersOfCpus::new(TickRate::HZ_250);
         start(&mut timers, 3 * MS, 1, 4 * MS, true);
         tick(&mut timers, 4 * MS);
         let what = TraceEvent::WheelStart {
@@ -323,7 +329,7 @@ mod tests {
         timers.update_from_event(5 * MS as u64, 0, what);
         assert_eq!(
             timers
-                .timer_inputs_at_idle_entry(5 * MS as u64, 0)
+                .take_timer_inputs_at_idle_entry(5 * MS as u64, 0)
                 .sleep_length,
             Some(39 * MS)
         );

@@ -20,8 +20,8 @@ pub(super) fn expiry_tick_on_wheel(expires: u64, now: u64) -> u64 {
         return now;
     }
     let last = LEVELS - 1;
-    let longest = ticks_covered_below_level(last) - (1 << (last * LEVEL_SHIFT));
-    let found = (0..LEVELS).find(|level| ahead < ticks_covered_below_level(*level));
+    let longest = first_tick_beyond_level(last) - (1 << (last * LEVEL_SHIFT));
+    let found = (0..LEVELS).find(|level| ahead < first_tick_beyond_level(*level));
     let (level, expires) = found.map_or((last, now.saturating_add(longest)), |level| {
         (level, expires)
     });
@@ -31,7 +31,7 @@ pub(super) fn expiry_tick_on_wheel(expires: u64, now: u64) -> u64 {
 }
 
 /// Ticks ahead from which a timer is on a higher level: all buckets but one.
-fn ticks_covered_below_level(level: u32) -> u64 {
+fn first_tick_beyond_level(level: u32) -> u64 {
     (BUCKETS - 1) << (level * LEVEL_SHIFT)
 }
 

@@ -66,7 +66,7 @@ impl RecordingError {
 }
 
 /// The path of the file beside an unfinished recording that has the table of contents so far.
-pub fn tail_path(path: &Path) -> PathBuf {
+pub fn unfinished_tail_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tail");
     PathBuf::from(name)

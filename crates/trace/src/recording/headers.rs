@@ -4,9 +4,9 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
 
-use super::packed::{Packed, Stop};
+use super::packed::{PackedBytes, Stop};
 
-pub(super) fn damage_error(what: &str) -> ParquetError {
+pub(super) fn damaged_parquet_error(what: &str) -> ParquetError {
     ParquetError::General(format!("damaged: {what}"))
 }
 
@@ -45,9 +45,9 @@ pub(super) fn table_length_from_footer(footer: &[u8]) -> usize {
 
 /// Checks that a Parquet file's table of contents has a structure that the library can read.
 pub(super) fn check_table_structure(table: &[u8]) -> Result<(), ParquetError> {
-    match Packed(table).skip_thrift_structure() {
+    match PackedBytes(table).skip_thrift_and_return_numbers() {
         Ok(_) => Ok(()),
-        Err(_) => Err(damage_error(
+        Err(_) => Err(damaged_parquet_error(
             "its table of contents announces what it does not hold",
         )),
     }
@@ -63,24 +63,25 @@ pub(super) fn check_page_headers(
     while at < end {
         let left = usize::try_from(end - at).unwrap_or(usize::MAX);
         let mut bytes = input.get_bytes(at, left.min(HEADER))?;
-        let mut header = Packed(&bytes);
-        let mut numbers = header.skip_thrift_structure();
+        let mut header = PackedBytes(&bytes);
+        let mut numbers = header.skip_thrift_and_return_numbers();
         if let Err(Stop::End) = numbers
             && left > HEADER
         {
             bytes = input.get_bytes(at, left)?;
-            header = Packed(&bytes);
-            numbers = header.skip_thrift_structure();
+            header = PackedBytes(&bytes);
+            numbers = header.skip_thrift_and_return_numbers();
         }
         let fields = numbers.map_err(|_| missing_header_error())?;
-        check_page_size(fields[UNCOMPRESSED])?;
-        at += (bytes.len() - header.0.len()) as u64 + check_page_size(fields[COMPRESSED])?;
+        parquet_page_size_from_field(fields[UNCOMPRESSED])?;
+        at += (bytes.len() - header.0.len()) as u64
+            + parquet_page_size_from_field(fields[COMPRESSED])?;
     }
     Ok(())
 }
 
 /// Size of a Parquet page in bytes, from a field of its header.
-fn check_page_size(field: Option<i64>) -> Result<u64, ParquetError> {
+fn parquet_page_size_from_field(field: Option<i64>) -> Result<u64, ParquetError> {
     match field {
         Some(size @ 0..=LARGEST_PAGE) => Ok(size as u64),
         _ => Err(missing_header_error()),
@@ -88,5 +89,5 @@ fn check_page_size(field: Option<i64>) -> Result<u64, ParquetError> {
 }
 
 fn missing_header_error() -> ParquetError {
-    damage_error("a page has no header")
+    damaged_parquet_error("a page has no header")
 }

@@ -48,7 +48,7 @@ impl IdleTracker {
     }
 
     /// Whether the governor was asked about the next idle period.
-    pub fn governor_was_asked(&self) -> bool {
+    pub fn has_pending_governor_call(&self) -> bool {
         self.call.is_some()
     }
 
@@ -85,7 +85,7 @@ impl IdleTracker {
             state,
             duration: Nanoseconds(duration),
             inputs: call.map_or_else(IdleInputs::default, |call| {
-                call.inputs_at_idle_entry(entered)
+                call.inputs_with_select_lead(entered)
             }),
             before,
             stop_tick: call.and_then(|call| call.stop_tick),
@@ -95,7 +95,7 @@ impl IdleTracker {
 
     /// Ends the governor's call without an idle state: work came first, or the driver refused. Returns an idle period
     /// without a length in the state that the governor chose, unless the governor was not asked.
-    pub fn end_refused_call(&mut self, state: u8) -> Option<IdlePeriod> {
+    pub fn end_call_without_idle_entry(&mut self, state: u8) -> Option<IdlePeriod> {
         let call = self.call.take()?;
         Some(IdlePeriod {
             state,
@@ -119,7 +119,7 @@ impl IdleTracker {
 
 impl GovernorCall {
     /// The governor's inputs, with the time from the call to the idle entry.
-    fn inputs_at_idle_entry(self, entered: u64) -> IdleInputs {
+    fn inputs_with_select_lead(self, entered: u64) -> IdleInputs {
         let lead = entered.checked_sub(self.time);
         IdleInputs {
             select_lead: self

@@ -146,7 +146,7 @@ impl Default for Metadata {
 
 impl Metadata {
     /// The kernel's name for a device, or its major and minor number if the name was not recorded.
-    pub fn device_name(&self, device: u32) -> String {
+    pub fn device_name_or_numbers(&self, device: u32) -> String {
         let known = self.devices.iter().find(|known| known.device == device);
         known.map_or_else(
             || format!("{}:{}", device >> 20, device & 0xf_ffff),
@@ -155,7 +155,7 @@ impl Metadata {
     }
 
     /// The value of a machine-wide setting, such as `haltpoll-max`, if recorded.
-    pub fn system_setting(&self, name: &str) -> Option<&str> {
+    pub fn machine_wide_setting(&self, name: &str) -> Option<&str> {
         let setting = self.settings.iter().find(|setting| {
             setting.name == name && setting.places.iter().any(|place| place == SYSTEM)
         });
@@ -186,7 +186,9 @@ impl Metadata {
             })
             .or_else(|| {
                 let shapes = [self.idle_state_shapes(), other.idle_state_shapes()];
-                describe_conflict("idle states", shapes, |shapes| list_states(&shapes))
+                describe_conflict("idle states", shapes, |shapes| {
+                    describe_state_shapes(&shapes)
+                })
             })
             .or_else(|| {
                 let ranges = [self.khz_range(), other.khz_range()];
@@ -202,7 +204,7 @@ impl Metadata {
 
     /// Whether [`Metadata::machine_conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
     /// no conflict means nothing.
-    pub(crate) fn has_comparable_facts(&self, other: &Self) -> bool {
+    pub(crate) fn shares_machine_facts_with(&self, other: &Self) -> bool {
         self.source.is_empty()
             || (self.machine_id.is_some() && other.machine_id.is_some())
             || (self.processor.is_some() && other.processor.is_some())
@@ -248,7 +250,7 @@ impl Metadata {
             self.schema = SCHEMA;
             self.lost_events = self.lost_events.saturating_add(lost);
             self.other_events = self.other_events.saturating_add(other);
-            self.append_warnings(earlier.warnings);
+            self.add_up_warnings(earlier.warnings);
             return;
         }
         if !self.source.split("; ").any(|part| part == next.source) {
@@ -295,7 +297,7 @@ impl Metadata {
             .take()
             .zip(next.residency)
             .map(|(mut all, part)| {
-                all.add(part);
+                all.add_counts(part);
                 all
             });
         self.cpus = self.cpus.max(next.cpus);
@@ -309,10 +311,10 @@ impl Metadata {
         self.lost_events = self.lost_events.saturating_add(next.lost_events);
         self.other_events = self.other_events.saturating_add(next.other_events);
         self.complete &= next.complete;
-        self.append_warnings(next.warnings);
+        self.add_up_warnings(next.warnings);
     }
 
-    fn append_warnings(&mut self, next: Vec<Warning>) {
+    fn add_up_warnings(&mut self, next: Vec<Warning>) {
         for warning in next {
             match self.warnings.iter_mut().find(|w| w.name == warning.name) {
                 Some(same) => same.count = same.count.saturating_add(warning.count),
@@ -322,21 +324,21 @@ impl Metadata {
     }
 
     /// Keeps a task's name, unless [`MAX_NAMES`] names are known.
-    pub fn keep_task_name(&mut self, task: u32, name: &str) {
+    pub fn keep_latest_task_name(&mut self, task: u32, name: &str) {
         if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
             self.tasks.insert(task, name.to_owned());
         }
     }
 
     /// Keeps a task's cgroup in place of an earlier one, unless cgroups of [`MAX_NAMES`] tasks are known.
-    pub fn put_task_in_cgroup(&mut self, task: u32, path: String) {
+    pub fn keep_latest_cgroup_of_task(&mut self, task: u32, path: String) {
         if self.cgroups.len() < MAX_NAMES || self.cgroups.contains_key(&task) {
             self.cgroups.insert(task, path);
         }
     }
 
     /// Keeps an interrupt's name, unless [`MAX_NAMES`] names are known.
-    pub fn keep_interrupt_name(&mut self, irq: u32, name: &str) {
+    pub fn keep_first_interrupt_name(&mut self, irq: u32, name: &str) {
         if self.interrupts.len() < MAX_NAMES && !self.interrupts.contains_key(&irq) {
             self.interrupts.insert(irq, name.to_owned());
         }
@@ -357,7 +359,7 @@ impl Metadata {
 /// Name, exit latency and target residency of an idle state.
 type StateShape<'a> = (&'a str, Nanoseconds, Nanoseconds);
 
-fn list_states(states: &[StateShape<'_>]) -> String {
+fn describe_state_shapes(states: &[StateShape<'_>]) -> String {
     let states = states
         .iter()
         .map(|(name, exit, _)| format!("{name} ({} us)", exit.0 / 1000));
@@ -366,19 +368,23 @@ fn list_states(states: &[StateShape<'_>]) -> String {
 
 /// A sentence about two machines' values, if both are known and differ.
 fn describe_conflict<T: PartialEq>(
-    what: &str,
+    fact_name: &str,
     values: [Option<T>; 2],
-    text: impl Fn(T) -> String,
+    value_text: impl Fn(T) -> String,
 ) -> Option<String> {
     match values {
-        [Some(a), Some(b)] if a != b => Some(format!("{what} {} against {}", text(a), text(b))),
+        [Some(a), Some(b)] if a != b => Some(format!(
+            "{fact_name} {} against {}",
+            value_text(a),
+            value_text(b)
+        )),
         _ => None,
     }
 }
 
 /// A sentence about two machines' texts, if both are known and differ.
-fn describe_text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
-    describe_conflict(what, texts.map(Option::as_ref), String::clone)
+fn describe_text_conflict(fact_name: &str, texts: [&Option<String>; 2]) -> Option<String> {
+    describe_conflict(fact_name, texts.map(Option::as_ref), String::clone)
 }
 
 /// Fills in an unknown value from the next part of a recording.

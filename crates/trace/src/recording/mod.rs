@@ -17,7 +17,7 @@ mod residency;
 mod rows;
 mod writer;
 
-pub use error::{RecordingError, tail_path};
+pub use error::{RecordingError, unfinished_tail_path};
 pub use event::{
     Before, Block, ClockCycles, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep,
     TaskStep, TimerKind,

@@ -3,7 +3,7 @@
 //! protocol").
 
 /// The bytes still to be checked, of a page or of a description.
-pub(super) struct Packed<'a>(pub(super) &'a [u8]);
+pub(super) struct PackedBytes<'a>(pub(super) &'a [u8]);
 
 /// Why the check of packed bytes stops.
 #[derive(Debug)]
@@ -19,13 +19,13 @@ pub(super) enum Stop {
 
 type Step<T> = Result<T, Stop>;
 
-impl<'a> Packed<'a> {
-    /// Skips `expected` values in DELTA_BINARY_PACKED form, and checks their announced sizes.
-    pub(super) fn skip_deltas(mut self, expected: u32) -> Step<()> {
+impl<'a> PackedBytes<'a> {
+    /// Skips `expected_count` values in DELTA_BINARY_PACKED form, and checks their announced sizes.
+    pub(super) fn check_delta_packed_values(mut self, expected_count: u32) -> Step<()> {
         let block = self.take_varint()?;
         let parts = self.take_varint()?;
         let count = self.take_varint()?;
-        if count != u64::from(expected) || count == 0 {
+        if count != u64::from(expected_count) || count == 0 {
             return Err(Stop::Count);
         }
         let mut left = count - 1;
@@ -46,9 +46,10 @@ impl<'a> Packed<'a> {
         Ok(())
     }
 
-    /// Skips `left` values in RLE_DICTIONARY form, and checks their announced sizes.
-    pub(super) fn skip_dictionary_runs(mut self, mut left: u32) -> Step<()> {
+    /// Skips `expected_count` values in RLE_DICTIONARY form, and checks their announced sizes.
+    pub(super) fn check_dictionary_runs(mut self, expected_count: u32) -> Step<()> {
         let bits = u64::from(self.take_bytes(1)?[0]);
+        let mut left = expected_count;
         while left > 0 {
             let run = self.take_varint()?;
             let (values, bytes) = if run & 1 == 1 {
@@ -84,11 +85,11 @@ impl<'a> Packed<'a> {
     }
 
     /// Skips a Thrift structure. Returns the whole numbers among its first few fields, by field number.
-    pub(super) fn skip_thrift_structure(&mut self) -> Step<[Option<i64>; FIELDS]> {
-        self.skip_structure_to_depth(DEEPEST)
+    pub(super) fn skip_thrift_and_return_numbers(&mut self) -> Step<[Option<i64>; FIELDS]> {
+        self.skip_structure_within_depth(DEEPEST)
     }
 
-    fn skip_structure_to_depth(&mut self, depth: usize) -> Step<[Option<i64>; FIELDS]> {
+    fn skip_structure_within_depth(&mut self, depth: usize) -> Step<[Option<i64>; FIELDS]> {
         let mut numbers = [None; FIELDS];
         let mut field = 0;
         loop {
@@ -100,7 +101,7 @@ impl<'a> Packed<'a> {
                 0 => decode_zigzag(self.take_varint()?),
                 step => field + i64::from(step),
             };
-            let number = self.skip_value(header & 0xf, depth)?;
+            let number = self.skip_thrift_value_or_take_number(header & 0xf, depth)?;
             if let Some(place) = usize::try_from(field).ok().and_then(|f| numbers.get_mut(f)) {
                 *place = number;
             }
@@ -108,7 +109,7 @@ impl<'a> Packed<'a> {
     }
 
     /// Skips a Thrift value of a type; returns it if it is a number.
-    fn skip_value(&mut self, kind: u8, depth: usize) -> Step<Option<i64>> {
+    fn skip_thrift_value_or_take_number(&mut self, kind: u8, depth: usize) -> Step<Option<i64>> {
         let depth = depth.checked_sub(1).ok_or(Stop::Strange)?;
         match kind {
             // A Thrift field's header holds the value of a boolean.
@@ -132,10 +133,10 @@ impl<'a> Packed<'a> {
                     return Err(Stop::Strange);
                 }
                 for _ in 0..count {
-                    self.skip_value(element, depth)?;
+                    self.skip_thrift_value_or_take_number(element, depth)?;
                 }
             }
-            12 => drop(self.skip_structure_to_depth(depth)?),
+            12 => drop(self.skip_structure_within_depth(depth)?),
             _ => return Err(Stop::Strange),
         }
         Ok(None)

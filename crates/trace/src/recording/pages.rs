@@ -11,8 +11,8 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::headers::{check_page_headers, damage_error};
-use super::packed::{Packed, Stop};
+use super::headers::{check_page_headers, damaged_parquet_error};
+use super::packed::{PackedBytes, Stop};
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
@@ -20,40 +20,40 @@ type Result<T> = std::result::Result<T, ParquetError>;
 const AT_ONCE: u64 = 16 << 20;
 
 /// A row group's column in memory, at its offset in the file.
-struct Column {
+struct ColumnInMemory {
     start: u64,
     bytes: Bytes,
 }
 
-impl Column {
-    fn bytes_from(&self, at: u64) -> Result<Bytes> {
+impl ColumnInMemory {
+    fn bytes_from_file_offset(&self, at: u64) -> Result<Bytes> {
         let offset = at
             .checked_sub(self.start)
             .and_then(|o| usize::try_from(o).ok());
         match offset {
             Some(offset) if offset <= self.bytes.len() => Ok(self.bytes.slice(offset..)),
-            _ => Err(damage_error("a page is outside of its column")),
+            _ => Err(damaged_parquet_error("a page is outside of its column")),
         }
     }
 }
 
-impl Length for Column {
+impl Length for ColumnInMemory {
     fn len(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 }
 
-impl ChunkReader for Column {
+impl ChunkReader for ColumnInMemory {
     type T = Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(self.bytes_from(start)?.reader())
+        Ok(self.bytes_from_file_offset(start)?.reader())
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let mut bytes = self.bytes_from(start)?;
+        let mut bytes = self.bytes_from_file_offset(start)?;
         if length > bytes.len() {
-            return Err(damage_error("a page reaches beyond its column"));
+            return Err(damaged_parquet_error("a page reaches beyond its column"));
         }
         bytes.truncate(length);
         Ok(bytes)
@@ -65,33 +65,33 @@ pub(super) fn open_checked_pages<R: ChunkReader + 'static>(
     input: &Arc<R>,
     column: &ColumnChunkMetaData,
     rows: usize,
-) -> Result<Checked> {
+) -> Result<CheckedPages> {
     let (start, length) = column.byte_range();
     if length > AT_ONCE {
         return check_headers_and_open_pages(input.clone(), column, rows);
     }
     // The column is read at once, instead of twice for each page.
     let bytes = input.get_bytes(start, length as usize)?;
-    check_headers_and_open_pages(Arc::new(Column { start, bytes }), column, rows)
+    check_headers_and_open_pages(Arc::new(ColumnInMemory { start, bytes }), column, rows)
 }
 
 fn check_headers_and_open_pages<R: ChunkReader + 'static>(
     input: Arc<R>,
     column: &ColumnChunkMetaData,
     rows: usize,
-) -> Result<Checked> {
+) -> Result<CheckedPages> {
     check_page_headers(&*input, column)?;
     let pages = SerializedPageReader::new(input, column, rows, None)?;
-    Ok(Checked::new(Box::new(pages)))
+    Ok(CheckedPages::new(Box::new(pages)))
 }
 
 /// Hands out a column's pages that can be decoded; an error for any other.
-pub(super) struct Checked {
+pub(super) struct CheckedPages {
     pages: Box<dyn PageReader>,
     dictionary: bool,
 }
 
-impl Checked {
+impl CheckedPages {
     pub(super) fn new(pages: Box<dyn PageReader>) -> Self {
         Self {
             pages,
@@ -102,7 +102,7 @@ impl Checked {
     fn check_page(&mut self, page: &Page) -> Result<()> {
         if let Page::DictionaryPage { .. } = page {
             if std::mem::replace(&mut self.dictionary, true) {
-                return Err(damage_error("a column has two dictionaries"));
+                return Err(damaged_parquet_error("a column has two dictionaries"));
             }
             return Ok(());
         }
@@ -115,28 +115,40 @@ impl Checked {
             ..
         } = page
         {
-            return Err(damage_error("a page has levels, and no column is nested"));
+            return Err(damaged_parquet_error(
+                "a page has levels, and no column is nested",
+            ));
         }
-        let bytes = Packed(page.buffer());
+        let bytes = PackedBytes(page.buffer());
         let numbers = match page.encoding() {
             Encoding::PLAIN => Ok(()),
-            Encoding::DELTA_BINARY_PACKED => bytes.skip_deltas(page.num_values()),
+            Encoding::DELTA_BINARY_PACKED => bytes.check_delta_packed_values(page.num_values()),
             Encoding::RLE_DICTIONARY if self.dictionary => {
-                bytes.skip_dictionary_runs(page.num_values())
+                bytes.check_dictionary_runs(page.num_values())
             }
-            Encoding::RLE_DICTIONARY => return Err(damage_error("a page lacks its dictionary")),
-            other => return Err(damage_error(&format!("a page of encoding {other}"))),
+            Encoding::RLE_DICTIONARY => {
+                return Err(damaged_parquet_error("a page lacks its dictionary"));
+            }
+            other => {
+                return Err(damaged_parquet_error(&format!(
+                    "a page of encoding {other}"
+                )));
+            }
         };
         match numbers {
-            Err(Stop::TooLong) => Err(damage_error("a page has a number of more than 64 bits")),
-            Err(Stop::Count) => Err(damage_error("a page has not as many values as it says")),
+            Err(Stop::TooLong) => Err(damaged_parquet_error(
+                "a page has a number of more than 64 bits",
+            )),
+            Err(Stop::Count) => Err(damaged_parquet_error(
+                "a page has not as many values as it says",
+            )),
             // The Parquet library itself reports pages that are too short.
             Ok(()) | Err(Stop::End | Stop::Strange) => Ok(()),
         }
     }
 }
 
-impl Iterator for Checked {
+impl Iterator for CheckedPages {
     type Item = Result<Page>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -144,7 +156,7 @@ impl Iterator for Checked {
     }
 }
 
-impl PageReader for Checked {
+impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {

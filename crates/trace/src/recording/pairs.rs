@@ -12,7 +12,7 @@ use super::{Before, Event, EventKind, IdleInputs};
 pub struct IdlePairs {
     cpus: HashMap<u32, Cpu>,
     /// Whether tasks are recorded, so that the absence of tasks means something.
-    tasks_known: bool,
+    every_task_is_noted: bool,
     counts: PairCounts,
 }
 
@@ -37,17 +37,18 @@ struct Cpu {
 }
 
 impl IdlePairs {
-    /// Pairs without a known event. `tasks_known`: [`IdlePairs::note_task_ran`] is called for every task that begins to run.
-    pub fn new(tasks_known: bool) -> Self {
+    /// Pairs without a known event. `every_task_is_noted`: [`IdlePairs::note_task_ran`] is called for every task that
+    /// begins to run.
+    pub fn new(every_task_is_noted: bool) -> Self {
         Self {
-            tasks_known,
+            every_task_is_noted,
             ..Self::default()
         }
     }
 
     /// From now on [`IdlePairs::note_task_ran`] is called for every task that begins to run.
-    pub fn expect_task_notes(&mut self) {
-        self.tasks_known = true;
+    pub fn expect_note_of_every_task(&mut self) {
+        self.every_task_is_noted = true;
     }
 
     /// Numbers of idle periods made so far, and of unpaired events.
@@ -87,7 +88,7 @@ impl IdlePairs {
         match known.tracker.try_end_idle_period(time) {
             Ok(mut period) => {
                 self.counts.periods += 1;
-                if !self.tasks_known {
+                if !self.every_task_is_noted {
                     period.before = Before::Unknown;
                 }
                 let kind = EventKind::Idle(period);

@@ -14,12 +14,12 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::statistics::Statistics;
 use wakepath_units::Nanoseconds;
 
-use super::error::{METADATA_KEY, RecordingError, tail_path};
+use super::error::{METADATA_KEY, RecordingError, unfinished_tail_path};
 use super::headers::{
     FOOTER, check_table_of_contents, check_table_structure, table_length_from_footer,
 };
 use super::pages::open_checked_pages;
-use super::rows::{Columns, PackedIdlePeriod, SHORT, columns_of_schema};
+use super::rows::{Columns, PackedIdlePeriod, SHORT, long_and_short_columns_of_schema};
 use super::{Event, Metadata, SCHEMA};
 
 /// Longest table of contents beside an unfinished recording, in bytes.
@@ -34,12 +34,12 @@ pub struct Reader<R: ChunkReader = File> {
     parquet: ParquetMetaData,
     metadata: Metadata,
     next_group: usize,
-    group: Option<Group>,
+    group: Option<RowGroupReader>,
     columns: Columns,
 }
 
 /// Columns of the current row group.
-struct Group {
+struct RowGroupReader {
     rows_left: usize,
     long: Vec<ColumnReaderImpl<Int64Type>>,
     short: Vec<ColumnReaderImpl<Int32Type>>,
@@ -105,15 +105,15 @@ impl Batch<'_> {
     #[inline]
     pub fn visit_events<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         let rows = self.len();
-        let idle = self.columns.first_idle_rows(rows);
-        let all_possible = idle.have_all_rows_valid_numbers();
+        let idle = self.columns.idle_columns_of_first_rows(rows);
+        let all_possible = idle.all_rows_have_valid_numbers();
         for i in 0..rows {
             if !idle.is_idle_row(i) {
                 match self.columns.decode_row(i) {
                     Some(event) => visitor.visit_other_event(&event)?,
                     None => return Err(self.meaningless_row_error(i).into()),
                 }
-            } else if all_possible || idle.has_row_valid_numbers(i) {
+            } else if all_possible || idle.row_has_valid_numbers(i) {
                 let (end, cpu) = idle.end_and_cpu_of_row(i);
                 visitor.visit_idle_period(end, cpu, &idle.idle_period_in_row(i))?;
             } else {
@@ -150,29 +150,40 @@ impl Reader {
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let input = wakepath_files::open_regular_file(path)
             .map_err(RecordingError::io_error_with_path(path))?;
-        let tail = match wakepath_files::read_file_up_to(&tail_path(path), MAX_TAIL) {
+        let tail = match wakepath_files::read_file_up_to(&unfinished_tail_path(path), MAX_TAIL) {
             Ok(bytes) => Some(Bytes::from(bytes)),
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => None,
-            Err(cause) => return Err(RecordingError::io_error_with_path(&tail_path(path))(cause)),
+            Err(cause) => {
+                return Err(RecordingError::io_error_with_path(&unfinished_tail_path(
+                    path,
+                ))(cause));
+            }
         };
         Self::new(input, tail.as_ref(), path)
     }
 }
 
 impl<R: ChunkReader + 'static> Reader<R> {
-    /// Reads a recording from `input`, with the table of contents beside an unfinished file; errors name `path`.
-    pub fn new(input: R, tail: Option<&Bytes>, path: &Path) -> Result<Self, RecordingError> {
-        let error = RecordingError::parquet_error_with_path(path);
+    /// Reads a recording from `input`, with the table of contents beside an unfinished file;
+    /// errors name `path_for_errors`.
+    pub fn new(
+        input: R,
+        table_beside_file: Option<&Bytes>,
+        path_for_errors: &Path,
+    ) -> Result<Self, RecordingError> {
+        let error = RecordingError::parquet_error_with_path(path_for_errors);
         let whole = check_table_of_contents(&input)
             .and_then(|()| ParquetMetaDataReader::new().parse_and_finish(&input));
-        let (parquet, finished) = match (whole, tail) {
+        let (parquet, finished) = match (whole, table_beside_file) {
             (Ok(parquet), _) => (parquet, true),
-            (Err(_), Some(tail)) => (read_table_of_contents(tail).map_err(&error)?, false),
-            (Err(cause), None) => return Err(not_a_recording_error(path, &cause)),
+            (Err(_), Some(tail)) => (read_table_from_tail(tail).map_err(&error)?, false),
+            (Err(cause), None) => {
+                return Err(unfinished_without_tail_error(path_for_errors, &cause));
+            }
         };
-        let mut metadata = read_metadata(&parquet, path)?;
-        check_columns(&parquet, metadata.schema, path)?;
-        check_columns_lie_in_file(&parquet, input.len(), path)?;
+        let mut metadata = read_metadata_of_known_version(&parquet, path_for_errors)?;
+        check_column_names_and_types(&parquet, metadata.schema, path_for_errors)?;
+        check_columns_lie_in_file(&parquet, input.len(), path_for_errors)?;
         metadata.complete &= finished;
         if !finished {
             metadata.add_or_count_warning("unfinished", || {
@@ -181,7 +192,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             });
         }
         Ok(Self {
-            path: path.to_owned(),
+            path: path_for_errors.to_owned(),
             input: Arc::new(input),
             parquet,
             metadata,
@@ -206,7 +217,9 @@ impl<R: ChunkReader + 'static> Reader<R> {
     ///
     /// # Errors
     /// A file from another writer lacks the time range, and its times cannot be read.
-    pub fn time_range(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
+    pub fn time_range_and_rewind(
+        &mut self,
+    ) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
         let (first, last) = if let Some(extent) = self.time_range_in_table_of_contents() {
             self.rewind_to_first_event();
             extent
@@ -286,13 +299,13 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok(())
     }
 
-    fn open_row_group(&self, index: usize) -> Result<Group, ParquetError> {
+    fn open_row_group(&self, index: usize) -> Result<RowGroupReader, ParquetError> {
         let metadata = self.parquet.row_group(index);
         let rows = usize::try_from(metadata.num_rows())
             .map_err(|_| ParquetError::General("a negative number of rows".to_owned()))?;
         let mut long = Vec::new();
         let mut short = Vec::new();
-        let (long_names, short_names) = columns_of_schema(self.metadata.schema);
+        let (long_names, short_names) = long_and_short_columns_of_schema(self.metadata.schema);
         for column in 0..long_names.len() + short_names.len() {
             let metadata = metadata.column(column);
             let pages = open_checked_pages(&self.input, metadata, rows)?;
@@ -311,7 +324,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
                 }
             }
         }
-        Ok(Group {
+        Ok(RowGroupReader {
             rows_left: rows,
             long,
             short,
@@ -319,15 +332,15 @@ impl<R: ChunkReader + 'static> Reader<R> {
     }
 }
 
-impl Group {
+impl RowGroupReader {
     fn read_batch_into(&mut self, columns: &mut Columns) -> Result<usize, ParquetError> {
         columns.clear();
         let rows = self.rows_left.min(BATCH);
         for (reader, values) in self.long.iter_mut().zip(&mut columns.long) {
-            read_rows_into(reader, values, rows)?;
+            fill_values_to_row_count(reader, values, rows)?;
         }
         for (reader, values) in self.short.iter_mut().zip(&mut columns.short) {
-            read_rows_into(reader, values, rows)?;
+            fill_values_to_row_count(reader, values, rows)?;
         }
         // Columns that the file's version does not have are filled with 0.
         for values in columns.long.iter_mut().skip(self.long.len()) {
@@ -341,7 +354,7 @@ impl Group {
     }
 }
 
-fn read_rows_into<T: DataType>(
+fn fill_values_to_row_count<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     values: &mut Vec<T::T>,
     rows: usize,
@@ -357,12 +370,12 @@ fn read_rows_into<T: DataType>(
     Ok(())
 }
 
-fn not_a_recording_error(path: &Path, cause: &ParquetError) -> RecordingError {
+fn unfinished_without_tail_error(path: &Path, cause: &ParquetError) -> RecordingError {
     RecordingError::Format {
         path: path.to_owned(),
         problem: format!(
             "no finished Parquet file ({cause}), and no {} beside it to recover it with",
-            tail_path(path).display()
+            unfinished_tail_path(path).display()
         ),
     }
 }
@@ -372,7 +385,7 @@ fn tail_cut_off_error() -> ParquetError {
 }
 
 /// Reads the table of contents beside an unfinished file.
-fn read_table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
+fn read_table_from_tail(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
     let end = tail
         .len()
         .checked_sub(FOOTER)
@@ -383,7 +396,10 @@ fn read_table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError>
     ParquetMetaDataReader::decode_metadata(&tail[start..end])
 }
 
-fn read_metadata(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, RecordingError> {
+fn read_metadata_of_known_version(
+    parquet: &ParquetMetaData,
+    path: &Path,
+) -> Result<Metadata, RecordingError> {
     let entries = parquet.file_metadata().key_value_metadata();
     let json = entries
         .into_iter()
@@ -414,13 +430,13 @@ fn read_metadata(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, Rec
     Ok(metadata)
 }
 
-fn check_columns(
+fn check_column_names_and_types(
     parquet: &ParquetMetaData,
     version: u32,
     path: &Path,
 ) -> Result<(), RecordingError> {
     let schema = parquet.file_metadata().schema_descr();
-    let (long, short) = columns_of_schema(version);
+    let (long, short) = long_and_short_columns_of_schema(version);
     let expected = long
         .iter()
         .map(|name| (*name, PhysicalType::INT64))

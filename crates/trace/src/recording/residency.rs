@@ -42,7 +42,7 @@ pub struct ReachedState {
 
 impl IdleResidency {
     /// Adds the counts of a recording's next part.
-    pub fn add(&mut self, next: Self) {
+    pub fn add_counts(&mut self, next: Self) {
         self.cpu_time_ns = self.cpu_time_ns.saturating_add(next.cpu_time_ns);
         for state in next.requested {
             match self.requested.iter_mut().find(|s| s.name == state.name) {

@@ -39,7 +39,7 @@ pub(super) const SHORT: [&str; 13] = [
 ];
 
 /// Names of the 64-bit and 32-bit columns in a version of the format.
-pub(super) const fn columns_of_schema(
+pub(super) const fn long_and_short_columns_of_schema(
     schema: u32,
 ) -> (&'static [&'static str], &'static [&'static str]) {
     match schema {
@@ -118,7 +118,7 @@ pub(super) struct Columns {
 }
 
 #[derive(Default)]
-struct Row {
+struct EventRow {
     long: [i64; LONG.len()],
     short: [i32; SHORT.len()],
 }
@@ -136,7 +136,7 @@ fn saturate_to_i64(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-impl Row {
+impl EventRow {
     fn set_idle_period(&mut self, period: &IdlePeriod) {
         let row = PackedIdlePeriod::from(period);
         self.short[KIND] = IDLE;
@@ -272,7 +272,7 @@ impl Columns {
     }
 
     pub(super) fn push_event(&mut self, event: &Event) {
-        let row = Row::new(event);
+        let row = EventRow::new(event);
         for (column, value) in self.long.iter_mut().zip(row.long) {
             column.push(value);
         }
@@ -287,8 +287,8 @@ impl Columns {
         let short = |column: usize| self.short[column][i];
         let kind = match short(KIND) {
             IDLE => {
-                let idle = self.first_idle_rows(i + 1);
-                if !idle.has_row_valid_numbers(i) {
+                let idle = self.idle_columns_of_first_rows(i + 1);
+                if !idle.row_has_valid_numbers(i) {
                     return None;
                 }
                 EventKind::Idle((&idle.idle_period_in_row(i)).into())
@@ -341,7 +341,7 @@ impl Columns {
 
     /// The columns of idle periods among the first `rows` rows.
     #[inline]
-    pub(super) fn first_idle_rows(&self, rows: usize) -> IdleColumns<'_> {
+    pub(super) fn idle_columns_of_first_rows(&self, rows: usize) -> IdleColumns<'_> {
         let long = |column: usize| &self.long[column][..rows];
         let short = |column: usize| &self.short[column][..rows];
         IdleColumns {
@@ -438,14 +438,14 @@ impl IdleColumns<'_> {
 
     /// Whether the numbers of all rows could be those of an idle period, whatever the row's kind. A check over whole
     /// columns is faster than a check per row.
-    pub(super) fn have_all_rows_valid_numbers(&self) -> bool {
+    pub(super) fn all_rows_have_valid_numbers(&self) -> bool {
         let states = self.state.iter().fold(0, |all, state| all | state);
         union_of_bits(self.time) | union_of_bits(self.duration) >= 0 && u8::try_from(states).is_ok()
     }
 
     /// Whether the numbers of row `i` could be those of an idle period.
     #[inline(always)]
-    pub(super) fn has_row_valid_numbers(&self, i: usize) -> bool {
+    pub(super) fn row_has_valid_numbers(&self, i: usize) -> bool {
         self.time[i] >= 0 && self.duration[i] >= 0 && u8::try_from(self.state[i]).is_ok()
     }
 
@@ -591,12 +591,12 @@ impl Default for FlagCounts {
 impl FlagCounts {
     /// Counts an idle period under its combination of flags.
     #[inline]
-    pub fn count_period(&mut self, period: &PackedIdlePeriod) {
+    pub fn count_flags_of_period(&mut self, period: &PackedIdlePeriod) {
         self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;
     }
 
     /// Number of idle periods for which `holds`, a test of flags only.
-    pub fn count_periods_where(&self, holds: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
+    pub fn count_periods_with_flags(&self, holds: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
         let counts = self.0.iter().enumerate().map(|(flags, &count)| {
             let period = PackedIdlePeriod {
                 flags: flags as i32,

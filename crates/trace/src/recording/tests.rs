@@ -198,7 +198,7 @@ proptest! {
             }
         }
         let (found, metadata) = if finish {
-            prop_assert_eq!(writer.finish_file().unwrap(), list.len() as u64);
+            prop_assert_eq!(writer.finish_and_count_events().unwrap(), list.len() as u64);
             read(&path).unwrap()
         } else {
             writer.flush().unwrap();
@@ -223,7 +223,7 @@ proptest! {
         let path = folder.path().join("a.parquet");
         let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
         (0..500).for_each(|i| writer.add_event(&event(i)).unwrap());
-        writer.finish_file().unwrap();
+        writer.finish_and_count_events().unwrap();
         let mut bytes = fs::read(&path).unwrap();
         for (at, value) in changes {
             *at.get_mut(&mut bytes) = value;
@@ -246,7 +246,7 @@ fn long_recordings_come_in_batches() {
     let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
     let count = (1 << 18) + 5_000;
     (0..count).for_each(|i| writer.add_event(&event(i)).unwrap());
-    assert_eq!(writer.finish_file().unwrap(), count);
+    assert_eq!(writer.finish_and_count_events().unwrap(), count);
     let (found, _) = read(&path).unwrap();
     assert!(found.into_iter().eq((0..count).map(event)));
 }
@@ -272,7 +272,7 @@ fn a_killed_writer_leaves_what_it_flushed() {
 
     // A new recording of that name is not mixed up with what the old one left.
     let again = Writer::create(&path, Overwrite::Yes, Metadata::default()).unwrap();
-    again.finish_file().unwrap();
+    again.finish_and_count_events().unwrap();
     assert_eq!(read(&path).unwrap().0, []);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -313,7 +313,7 @@ fn other_files_are_named_for_what_they_are() {
         ..Metadata::default()
     };
     let writer = Writer::create(&path, Overwrite::Yes, newer).unwrap();
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     let error = read(&path).unwrap_err().to_string();
     let version = format!("version {} of the format", SCHEMA + 1);
     assert!(error.contains(&version), "{error}");
@@ -410,14 +410,14 @@ fn without_task_switches_nothing_is_said_about_the_idle_loop() {
 #[test]
 fn a_refused_state_is_a_period_without_a_length() {
     let mut tracker = IdleTracker::default();
-    assert_eq!(tracker.end_refused_call(1), None);
+    assert_eq!(tracker.end_call_without_idle_entry(1), None);
     let inputs = IdleInputs {
         sleep_length: Some(400),
         ..IdleInputs::default()
     };
     tracker.note_task_ran();
     tracker.note_governor_call(Nanoseconds(90), inputs, Some(true));
-    assert!(tracker.governor_was_asked());
+    assert!(tracker.has_pending_governor_call());
     let expected = IdlePeriod {
         state: 1,
         inputs,
@@ -425,8 +425,8 @@ fn a_refused_state_is_a_period_without_a_length() {
         stop_tick: Some(true),
         ..IdlePeriod::default()
     };
-    assert_eq!(tracker.end_refused_call(1), Some(expected));
-    assert!(!tracker.governor_was_asked());
+    assert_eq!(tracker.end_call_without_idle_entry(1), Some(expected));
+    assert!(!tracker.has_pending_governor_call());
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
             writer.flush().unwrap();
         }
     }
-    writer.finish_file().unwrap();
+    writer.finish_and_count_events().unwrap();
     let mut reader = Reader::open(&path).unwrap();
     assert_eq!(
         reader.time_range_in_table_of_contents(),
@@ -450,14 +450,20 @@ fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
     );
     assert_eq!(reader.time_range_of_all_events().unwrap(), (2_000, 400_000));
     let extent = Some((Nanoseconds(2_000), Nanoseconds(400_000)));
-    assert_eq!(reader.time_range().unwrap(), extent);
+    assert_eq!(reader.time_range_and_rewind().unwrap(), extent);
     // From the first event again.
     reader.next_batch().unwrap();
-    assert_eq!(reader.time_range().unwrap(), extent);
+    assert_eq!(reader.time_range_and_rewind().unwrap(), extent);
     assert_eq!(reader.next_batch().unwrap().unwrap().len(), 3);
 
     let path = folder.path().join("empty.parquet");
     let writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
-    writer.finish_file().unwrap();
-    assert_eq!(Reader::open(&path).unwrap().time_range().unwrap(), None);
+    writer.finish_and_count_events().unwrap();
+    assert_eq!(
+        Reader::open(&path)
+            .unwrap()
+            .time_range_and_rewind()
+            .unwrap(),
+        None
+    );
 }

@@ -15,7 +15,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-use super::error::{METADATA_KEY, RecordingError, tail_path};
+use super::error::{METADATA_KEY, RecordingError, unfinished_tail_path};
 use super::rows::{Columns, LONG, SECTOR, SHORT};
 use super::{Event, Metadata};
 
@@ -35,8 +35,8 @@ pub enum Overwrite {
 ///
 /// Events on a CPU must come in order of time; events on different CPUs may be slightly out of order.
 ///
-/// Parquet's table of contents comes at the end, in [`Writer::finish_file`]. Until then a second file, named with `.tail`
-/// appended, has the table of contents so far. Each [`Writer::flush`] replaces that file as a whole. A killed writer
+/// Parquet's table of contents comes at the end, in [`Writer::finish_and_count_events`]. Until then a second file, named
+/// with `.tail` appended, has the table of contents so far. Each [`Writer::flush`] replaces that file as a whole. A killed writer
 /// therefore leaves two files, which [`super::Reader`] reads up to the last flush.
 pub struct Writer {
     path: PathBuf,
@@ -51,10 +51,10 @@ pub struct Writer {
 fn build_schema() -> Result<TypePtr, ParquetError> {
     let long = LONG
         .iter()
-        .map(|name| column_type(name, PhysicalType::INT64));
+        .map(|name| required_column_type(name, PhysicalType::INT64));
     let short = SHORT
         .iter()
-        .map(|name| column_type(name, PhysicalType::INT32));
+        .map(|name| required_column_type(name, PhysicalType::INT32));
     let fields = long.chain(short).collect::<Result<_, _>>()?;
     let message = Type::group_type_builder("recording")
         .with_fields(fields)
@@ -63,7 +63,7 @@ fn build_schema() -> Result<TypePtr, ParquetError> {
 }
 
 /// A required column's type.
-fn column_type(name: &str, kind: PhysicalType) -> Result<TypePtr, ParquetError> {
+fn required_column_type(name: &str, kind: PhysicalType) -> Result<TypePtr, ParquetError> {
     let column = Type::primitive_type_builder(name, kind).with_repetition(Repetition::REQUIRED);
     Ok(Arc::new(column.build()?))
 }
@@ -83,7 +83,7 @@ const SMALL: [&str; 8] = [
 /// Encodings of the columns. Times are stored as differences between rows, uncompressed: compression gains little, and
 /// takes more than half the reading time. Sectors and constant columns repeat, and are compressed. Tiny columns are
 /// not.
-fn encoding_properties() -> Result<WriterProperties, ParquetError> {
+fn column_encoding_properties() -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_statistics_enabled(EnabledStatistics::None)
@@ -124,10 +124,10 @@ impl Writer {
             std::io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
             _ => RecordingError::io_error_with_path(path)(cause),
         })?;
-        remove_file_if_there(&tail_path(path))?;
+        remove_file_if_there(&unfinished_tail_path(path))?;
         let error = RecordingError::parquet_error_with_path(path);
         let schema = build_schema().map_err(&error)?;
-        let properties = Arc::new(encoding_properties().map_err(&error)?);
+        let properties = Arc::new(column_encoding_properties().map_err(&error)?);
         let file = SerializedFileWriter::new(BufWriter::new(file), schema.clone(), properties)
             .map_err(&error)?;
         Ok(Self {
@@ -174,7 +174,7 @@ impl Writer {
         ParquetMetaDataWriter::new(&mut bytes, &metadata)
             .finish()
             .map_err(&error)?;
-        let tail = tail_path(&self.path);
+        let tail = unfinished_tail_path(&self.path);
         let fresh = tail.with_extension("tail-new");
         fs::write(&fresh, bytes).map_err(RecordingError::io_error_with_path(&fresh))?;
         fs::rename(&fresh, &tail).map_err(RecordingError::io_error_with_path(&tail))?;
@@ -183,7 +183,7 @@ impl Writer {
     }
 
     /// Ends the recording. Returns the number of events.
-    pub fn finish_file(mut self) -> Result<u64, RecordingError> {
+    pub fn finish_and_count_events(mut self) -> Result<u64, RecordingError> {
         self.metadata.complete = true;
         self.write_row_group()?;
         let description = self.metadata_as_key_value()?;
@@ -196,7 +196,7 @@ impl Writer {
             .flush()
             .map_err(RecordingError::io_error_with_path(&path))?;
         if self.tail {
-            remove_file_if_there(&tail_path(&path))?;
+            remove_file_if_there(&unfinished_tail_path(&path))?;
         }
         Ok(self.events)
     }

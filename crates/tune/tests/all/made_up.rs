@@ -133,7 +133,7 @@ pub(crate) fn load(name: &str, options: &str) -> DailyLoad {
         name: name.to_owned(),
         workload: fio::parse(&text, "a.fio")
             .unwrap()
-            .with_warm_up(None)
+            .with_given_or_default_warm_up(None)
             .into(),
         hours: 24.0,
     }

@@ -17,7 +17,7 @@ pub struct Batching {
 
 /// The I/O sizes of a direction, after fio's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sizes {
+pub enum IoSizes {
     /// Any size from `least` to `most` bytes, in multiples of `step`, and `most` itself.
     Range {
         /// At least 1.
@@ -31,7 +31,7 @@ pub enum Sizes {
     Split(Vec<(u64, u8)>),
 }
 
-impl Sizes {
+impl IoSizes {
     /// The smallest possible I/O in bytes.
     pub fn smallest(&self) -> u64 {
         match self {
@@ -51,7 +51,7 @@ impl Sizes {
 
 /// Sizes from a `bssplit` as fio takes them (`get_next_buflen()`): sorted by share, and the largest share gets whatever
 /// the others leave of 100 %.
-fn sizes_from_split(parts: &[SplitPart], unaligned: bool) -> Sizes {
+fn io_sizes_from_bssplit(parts: &[SplitPart], unaligned: bool) -> IoSizes {
     let smallest = parts.iter().map(|p| p.0).min().unwrap_or(1).max(1);
     let step = if unaligned { 1 } else { smallest };
     let given: u32 = parts.iter().filter_map(|p| p.1.map(u32::from)).sum();
@@ -73,12 +73,12 @@ fn sizes_from_split(parts: &[SplitPart], unaligned: bool) -> Sizes {
         };
         (size, sum as u8)
     });
-    Sizes::Split(sums.collect())
+    IoSizes::Split(sums.collect())
 }
 
 /// How fio treats an I/O buffer before each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filling {
+pub enum BufferFilling {
     /// Nothing.
     Untouched,
     /// fio changes a few words in each 512 bytes of the buffer.
@@ -91,13 +91,13 @@ pub enum Filling {
 
 impl FioJob {
     /// How each process submits and reaps I/Os; `None` if I/Os go one by one, as by default.
-    pub fn effective_batching(&self) -> Option<Batching> {
+    pub fn batching_unless_one_by_one(&self) -> Option<Batching> {
         let depth = self.effective_iodepth();
         let batches = &self.batches;
         let batching = Batching {
-            submit: clamp_to_depth(batches.submit, depth),
+            submit: clamp_to_depth_or_depth_if_zero(batches.submit, depth),
             least: batches.complete_min.clamp(1, depth),
-            low: clamp_to_depth(batches.low, depth),
+            low: clamp_to_depth_or_depth_if_zero(batches.low, depth),
         };
         (batching.submit > 1 || batching.least > 1 || batching.low < depth).then_some(batching)
     }
@@ -105,7 +105,7 @@ impl FioJob {
     /// How many completed I/Os a process takes back with one system call at most: one, unless the job says otherwise.
     ///
     /// Traced: fio 3.33 with libaio at depth 4 calls `io_getevents()` for exactly one event, then submits one I/O.
-    pub fn most_reaped_per_call(&self) -> u32 {
+    pub fn most_ios_reaped_per_call(&self) -> u32 {
         let batches = &self.batches;
         batches.complete_max.max(batches.complete_min).max(1)
     }
@@ -127,7 +127,7 @@ impl FioJob {
     }
 
     /// Sizes of reads and of writes, if any size varies; `None` for a job with fixed block sizes.
-    pub fn variable_sizes(&self) -> Option<[Sizes; 2]> {
+    pub fn read_and_write_sizes_if_varying(&self) -> Option<[IoSizes; 2]> {
         let sizes_given = &self.block_sizes;
         if !sizes_given.any_size_varies() {
             return None;
@@ -138,8 +138,8 @@ impl FioJob {
             (ranges.write, &splits.write, self.block_size.write),
         ]
         .map(|(range, parts, block)| match parts {
-            Some(parts) => sizes_from_split(parts, sizes_given.unaligned),
-            None => sizes_from_range(range.unwrap_or((block, block)), sizes_given.unaligned),
+            Some(parts) => io_sizes_from_bssplit(parts, sizes_given.unaligned),
+            None => io_sizes_from_range(range.unwrap_or((block, block)), sizes_given.unaligned),
         });
         Some(match (sizes_given.by_order, self.rw.is_random()) {
             (false, _) => [read, write],
@@ -152,37 +152,37 @@ impl FioJob {
     ///
     /// As in fio 3.33: `fixup_options()` and `init_flags()` in `init.c`, `get_io_u()` and `fill_io_buffer()` in
     /// `io_u.c`.
-    pub fn buffer_filling(&self) -> Filling {
+    pub fn buffer_filling_before_write(&self) -> BufferFilling {
         let content = &self.content;
         let compressible = content.compressible.unwrap_or(0);
         let partly = (1..100).contains(&compressible);
         if content.refill.unwrap_or(partly) {
             return if content.duplicates.unwrap_or(0) > 0 || partly {
-                Filling::Random(100 - if partly { compressible } else { 0 })
+                BufferFilling::Random(100 - if partly { compressible } else { 0 })
             } else if content.pattern.is_some() || content.zero || compressible == 100 {
-                Filling::Copied
+                BufferFilling::Copied
             } else {
-                Filling::Random(100)
+                BufferFilling::Random(100)
             };
         }
         let compressed = content.compressible.is_some() || content.duplicates.is_some();
         if !compressed && content.scramble.unwrap_or(!content.zero) {
-            Filling::Scrambled
+            BufferFilling::Scrambled
         } else {
-            Filling::Untouched
+            BufferFilling::Untouched
         }
     }
 }
 
 /// Limits a number of I/Os to the depth; 0 stands for the depth.
-const fn clamp_to_depth(ios: u32, depth: u32) -> u32 {
+const fn clamp_to_depth_or_depth_if_zero(ios: u32, depth: u32) -> u32 {
     if ios == 0 || ios > depth { depth } else { ios }
 }
 
 /// I/O sizes between `least` and `most` bytes, in multiples of the smallest unless `unaligned`.
-const fn sizes_from_range((least, most): (u64, u64), unaligned: bool) -> Sizes {
+const fn io_sizes_from_range((least, most): (u64, u64), unaligned: bool) -> IoSizes {
     let step = if unaligned { 1 } else { least };
-    Sizes::Range { least, most, step }
+    IoSizes::Range { least, most, step }
 }
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
     fn batches_are_bounded_as_in_fio() {
         fn batching(lines: &str) -> Option<(u32, u32, u32)> {
             job(lines)
-                .effective_batching()
+                .batching_unless_one_by_one()
                 .map(|b| (b.submit, b.least, b.low))
         }
         assert_eq!(batching(""), None);
@@ -215,38 +215,38 @@ mod tests {
         );
         assert_eq!(batching("iodepth_batch_complete_max=8"), None);
         assert_eq!(
-            job("iodepth_batch_complete_max=8").most_reaped_per_call(),
+            job("iodepth_batch_complete_max=8").most_ios_reaped_per_call(),
             8
         );
-        assert_eq!(job("").most_reaped_per_call(), 1);
+        assert_eq!(job("").most_ios_reaped_per_call(), 1);
         assert_eq!(batching("iodepth_batch=8\nioengine=psync"), None);
         assert_eq!(job("iodepth_batch_complete_min=0").effective_iodepth(), 1);
     }
 
     #[test]
     fn shares_are_those_of_fio() {
-        fn parse_split(text: &str) -> Option<Sizes> {
-            let sizes = job(&format!("bssplit={text}")).variable_sizes();
+        fn parse_bssplit(text: &str) -> Option<IoSizes> {
+            let sizes = job(&format!("bssplit={text}")).read_and_write_sizes_if_varying();
             sizes.map(|[read, _]| read)
         }
-        fn split(parts: &[(u64, u8)]) -> Sizes {
-            Sizes::Split(parts.to_vec())
+        fn split(parts: &[(u64, u8)]) -> IoSizes {
+            IoSizes::Split(parts.to_vec())
         }
         assert_eq!(
-            parse_split("4k/20:16k/40"),
+            parse_bssplit("4k/20:16k/40"),
             Some(split(&[(4096, 20), (16384, 100)]))
         );
         assert_eq!(
-            parse_split("4k/50:16k/70"),
+            parse_bssplit("4k/50:16k/70"),
             Some(split(&[(4096, 50), (16384, 100)]))
         );
-        assert_eq!(parse_split("4k"), Some(split(&[(4096, 100)])));
+        assert_eq!(parse_bssplit("4k"), Some(split(&[(4096, 100)])));
         assert_eq!(
-            parse_split("4k:16k/:8k/60"),
+            parse_bssplit("4k:16k/:8k/60"),
             Some(split(&[(4096, 20), (16384, 40), (8192, 100)]))
         );
         assert_eq!(
-            parse_split("4k/30:6k/70:8k/0"),
+            parse_bssplit("4k/30:6k/70:8k/0"),
             Some(split(&[(4096, 30), (4096, 100)]))
         );
         for wrong in [
@@ -263,7 +263,7 @@ mod tests {
         }
         assert_eq!(
             job("bsrange=16k-4k")
-                .variable_sizes()
+                .read_and_write_sizes_if_varying()
                 .map(|[read, _]| (read.smallest(), read.largest())),
             Some((4096, 16384))
         );

@@ -7,7 +7,7 @@ use super::PerDirection;
 /// Largest number of parts in a `bssplit`: fio's own limit (`BSSPLIT_MAX`).
 pub(super) const MAX_PARTS: usize = 64;
 
-/// fio's `iodepth_batch*` and `iodepth_low` as given; [`FioJob::effective_batching`](super::FioJob::effective_batching) gives the effective values.
+/// fio's `iodepth_batch*` and `iodepth_low` as given; [`FioJob::batching_unless_one_by_one`](super::FioJob::batching_unless_one_by_one) gives the effective values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Batches {
     /// Number of I/Os submitted together; 0: `iodepth`. Default 1.

@@ -62,7 +62,7 @@ impl IoEngine {
 
     /// The engine that is simulated instead of this one, in words for the end of a sentence; `None` if this engine has
     /// its own model.
-    pub(crate) const fn substitute_in_words(self) -> Option<&'static str> {
+    pub(crate) const fn simulated_as_other_engine_clause(self) -> Option<&'static str> {
         match self {
             Self::Posixaio => Some(
                 "is simulated as psync: the C library's threads do one I/O of a file at a time; waking them is left out",

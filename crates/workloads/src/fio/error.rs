@@ -51,7 +51,7 @@ pub struct FioError {
 
 impl FioError {
     /// Refusal of a job file because of one problem, at `line` or with the file as a whole.
-    pub(crate) fn for_whole_file(origin: &str, line: Option<usize>, message: String) -> Self {
+    pub(crate) fn for_one_problem(origin: &str, line: Option<usize>, message: String) -> Self {
         FioProblem {
             origin: origin.to_owned(),
             line,
@@ -107,14 +107,14 @@ impl fmt::Display for FioWarning {
 
 /// A problem on a line; the caller adds the line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(super) struct LineProblem {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
     /// Set if fio accepts the line and the simulator has no model for it.
     pub(super) unmodelled: bool,
 }
 
-impl Problem {
+impl LineProblem {
     /// A problem with a line that fio refuses, or reads differently from its obvious meaning.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Problem {
         }
     }
 
-    pub(super) fn suggest_nearest<'a>(
+    pub(super) fn with_nearest_name_as_suggestion<'a>(
         mut self,
         wrong: &str,
         known: impl IntoIterator<Item = &'a str>,
@@ -141,14 +141,14 @@ impl Problem {
         self
     }
 
-    pub(super) fn with_option_name(self, name: &str) -> Self {
+    pub(super) fn prefix_option_name(self, name: &str) -> Self {
         Self {
             message: format!("{name}: {}", self.message),
             ..self
         }
     }
 
-    pub(super) fn at_place(self, place: &Place) -> FioProblem {
+    pub(super) fn at_place(self, place: &LinePlace) -> FioProblem {
         FioProblem {
             origin: place.origin.to_string(),
             line: Some(place.line),
@@ -160,7 +160,7 @@ impl Problem {
 
 /// Position of a line: a file and a line number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct LinePlace {
     /// Number of the line in its file, counted from 1.
     pub(super) line: usize,
     /// Name of the file that has the line.
@@ -169,7 +169,7 @@ pub(super) struct Place {
 
 /// Problems and warnings found in a job file so far.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct JobFileFindings {
     /// Name of the job file, which may include others.
     origin: Rc<str>,
     pub(super) warnings: Vec<FioWarning>,
@@ -178,10 +178,10 @@ pub(super) struct Findings {
     /// Options that fio accepts and the simulator has no model for.
     pub(super) unmodelled: Vec<FioProblem>,
     /// Lines about which a job has already said that they have no effect, or no model.
-    judged: BTreeSet<(Place, bool)>,
+    judged: BTreeSet<(LinePlace, bool)>,
 }
 
-impl Findings {
+impl JobFileFindings {
     /// Findings for the job file `origin`, empty so far.
     pub(super) fn new(origin: &str) -> Self {
         Self {
@@ -190,7 +190,7 @@ impl Findings {
         }
     }
 
-    pub(super) fn warn(&mut self, place: &Place, option: &str, mut message: String) {
+    pub(super) fn add_warning(&mut self, place: &LinePlace, option: &str, mut message: String) {
         if *place.origin != *self.origin {
             message = format!("{message} (in the included file {})", place.origin);
         }
@@ -201,7 +201,7 @@ impl Findings {
         });
     }
 
-    pub(super) fn add_problem(&mut self, place: &Place, problem: Problem) {
+    pub(super) fn add_problem(&mut self, place: &LinePlace, problem: LineProblem) {
         let list = if problem.unmodelled {
             &mut self.unmodelled
         } else {
@@ -212,16 +212,24 @@ impl Findings {
 
     /// Adds what a line means to a job. Several jobs may judge a line of a `[global]` section alike: the first
     /// judgement is kept.
-    pub(super) fn add_verdict(&mut self, place: &Place, option: &str, verdict: Verdict) {
-        let unmodelled = matches!(verdict, Verdict::Unmodelled(_));
-        if verdict == Verdict::Fine || !self.judged.insert((place.clone(), unmodelled)) {
+    pub(super) fn add_first_verdict_on_line(
+        &mut self,
+        place: &LinePlace,
+        option: &str,
+        verdict: OptionVerdict,
+    ) {
+        let unmodelled = matches!(verdict, OptionVerdict::Unmodelled(_));
+        if verdict == OptionVerdict::Fine || !self.judged.insert((place.clone(), unmodelled)) {
             return;
         }
         match verdict {
-            Verdict::Fine => {}
-            Verdict::Ignored(why) => self.warn(place, option, why),
-            Verdict::Unmodelled(why) => {
-                self.add_problem(place, Problem::unmodelled(why).with_option_name(option));
+            OptionVerdict::Fine => {}
+            OptionVerdict::Ignored(why) => self.add_warning(place, option, why),
+            OptionVerdict::Unmodelled(why) => {
+                self.add_problem(
+                    place,
+                    LineProblem::unmodelled(why).prefix_option_name(option),
+                );
             }
         }
     }
@@ -229,7 +237,7 @@ impl Findings {
 
 /// What an option means to a job, judged once all options of the job are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum OptionVerdict {
     /// The option has its obvious effect, or repeats a default.
     Fine,
     /// The option does not affect the model. The reason completes a sentence that begins with the option's name.

@@ -1,13 +1,13 @@
 //! Where a job's I/Os lie: its files or devices, and how much of them it covers.
 
 use super::size::percent_of;
-use super::syntax::split_at_colons;
+use super::syntax::split_at_unescaped_colons;
 use super::{FioJob, Size, ZoneMode, Zones};
 
 impl FioJob {
     /// Number of files that each process uses.
     pub fn files_per_process(&self) -> u64 {
-        let named = self.filename_list().len() as u64;
+        let named = self.split_filename_option().len() as u64;
         if named > 0 {
             named
         } else {
@@ -15,10 +15,10 @@ impl FioJob {
         }
     }
 
-    fn filename_list(&self) -> Vec<String> {
+    fn split_filename_option(&self) -> Vec<String> {
         self.filename
             .as_deref()
-            .map(split_at_colons)
+            .map(split_at_unescaped_colons)
             .unwrap_or_default()
     }
 
@@ -31,20 +31,20 @@ impl FioJob {
     }
 
     /// Byte offset in its files at which a process, counted from 0, begins; `capacity` is the drive's size in bytes.
-    pub fn start_of_process(&self, process: u32, capacity: u64) -> u64 {
+    pub fn byte_offset_of_process(&self, process: u32, capacity: u64) -> u64 {
         let step = match self.places.increment {
             None => 0,
             Some(Size::Bytes(bytes)) => bytes,
             Some(Size::Percent(percent)) => percent_of(capacity, percent),
         };
-        (self.start_of_first_process(capacity))
+        (self.byte_offset_of_first_process(capacity))
             .saturating_add(step.saturating_mul(u64::from(process)))
     }
 
     /// Whether the job goes to devices, whose size is known without the job: `filename`, or else the job's name, lies
     /// below `/dev`.
     pub fn goes_to_devices(&self) -> bool {
-        let mut names = self.filename_list();
+        let mut names = self.split_filename_option();
         if names.is_empty() {
             names.push(self.name.clone());
         }
@@ -55,7 +55,7 @@ impl FioJob {
     }
 
     /// Whether the options determine the amount of data, given a device's size.
-    pub(super) fn has_known_amount(&self) -> bool {
+    pub(super) fn options_determine_amount(&self) -> bool {
         matches!(self.size, Some(Size::Bytes(_)))
             || self.filesize.is_some()
             || self.fill_device
@@ -64,7 +64,7 @@ impl FioJob {
 
     /// Whether the amount of data comes from the size of files that exist before the job starts.
     pub(super) fn takes_size_from_existing_files(&self) -> bool {
-        !self.has_known_amount() && !self.filename_list().is_empty()
+        !self.options_determine_amount() && !self.split_filename_option().is_empty()
     }
 
     /// Bytes of the smallest read, write and trim.
@@ -92,14 +92,14 @@ impl FioJob {
     }
 
     /// Bytes of the smallest block in any direction, used or not, as fio's `td_min_bs()`.
-    pub(super) fn smallest_block_of_all(&self) -> u64 {
+    pub(super) fn smallest_block_in_any_direction(&self) -> u64 {
         self.smallest_block_per_direction()
             .into_iter()
             .fold(u64::MAX, u64::min)
     }
 
     /// Bytes that `io_size` asks for, for a process on a drive with `capacity` bytes; `None` without `io_size`.
-    pub(super) fn io_size_in_bytes(&self, capacity: u64) -> Option<u64> {
+    pub(super) fn io_size_option_in_bytes(&self, capacity: u64) -> Option<u64> {
         let extent = self.process_extent(capacity);
         self.io_size.map(|io_size| match io_size {
             Size::Bytes(bytes) => bytes,
@@ -110,7 +110,7 @@ impl FioJob {
     pub(super) fn process_extent(&self, capacity: u64) -> Extent {
         let files = self.files_per_process();
         let on_device = self.goes_to_devices();
-        let offset = self.start_of_first_process(capacity);
+        let offset = self.byte_offset_of_first_process(capacity);
         let mut file = match (self.filesize, self.size) {
             _ if self.fill_device && self.filesize.is_none() => capacity,
             (Some(size), _) if on_device && (size.least..=size.most).contains(&capacity) => {
@@ -121,7 +121,7 @@ impl FioJob {
             (None, _) => capacity.saturating_sub(offset),
         };
         if let Some(Size::Percent(share)) = self.size {
-            let smallest = self.smallest_block_of_all();
+            let smallest = self.smallest_block_in_any_direction();
             let part = percent_of(file.saturating_add(offset), share).min(file);
             file = part / smallest * smallest;
         }
@@ -173,8 +173,8 @@ impl FioJob {
         })
     }
 
-    /// Byte offset in a file with `file` bytes at which the first process begins.
-    pub(super) fn start_of_first_process(&self, file: u64) -> u64 {
+    /// Byte offset in a file with `file_bytes` bytes at which the first process begins.
+    pub(super) fn byte_offset_of_first_process(&self, file_bytes: u64) -> u64 {
         match self.places.offset {
             None => 0,
             Some(Size::Bytes(bytes)) => bytes,
@@ -182,9 +182,9 @@ impl FioJob {
                 let align = self
                     .places
                     .align
-                    .unwrap_or(self.smallest_block_of_all())
+                    .unwrap_or(self.smallest_block_in_any_direction())
                     .max(1);
-                let bytes = percent_of(file, percent);
+                let bytes = percent_of(file_bytes, percent);
                 bytes.div_ceil(align).saturating_mul(align)
             }
         }

@@ -31,7 +31,7 @@ impl FioJobFile {
     ///
     /// # Errors
     /// Each option without a model, with file and line.
-    pub fn check_modelled(&self) -> Result<(), FioError> {
+    pub fn refuse_unmodelled_options(&self) -> Result<(), FioError> {
         if self.unmodelled.is_empty() {
             return Ok(());
         }
@@ -224,21 +224,21 @@ impl Default for FioJob {
 }
 
 impl FioJob {
-    /// Whether the kernel accounts a waiting process as iowait. `io_uring`: whether waits through io_uring are
+    /// Whether the kernel accounts a waiting process as iowait. `io_uring_counts`: whether waits through io_uring are
     /// accounted so.
-    pub const fn waits_as_iowait(&self, io_uring: bool) -> bool {
+    pub const fn waits_as_iowait(&self, io_uring_counts: bool) -> bool {
         let uring = matches!(self.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd);
         // Trims are synchronous with every engine.
         self.rw.trims()
             || self.waits_in_submission()
-            || (self.ioengine.waits_as_iowait() && (io_uring || !uring))
+            || (self.ioengine.waits_as_iowait() && (io_uring_counts || !uring))
     }
 
     /// The option that uses the page cache in a way without a model; `None` if there is none.
     ///
     /// A writing job has its reads and writes in the cache. For read-only jobs, fio drops the file's cached pages and
     /// reads each block once, so every read misses.
-    pub(super) const fn unmodelled_in_page_cache(&self) -> Option<&'static str> {
+    pub(super) const fn page_cache_use_without_model(&self) -> Option<&'static str> {
         if self.is_direct() {
             return None;
         }
@@ -335,19 +335,23 @@ impl FioJob {
         let writes = self.rw.writes() && !(mixed && self.rwmixread == 100);
         let only_trims = self.rw.trims() && !self.rw.writes();
         PerDirection {
-            read: direction_rate(reads, self.rate.read, self.rate_iops.read),
+            read: rate_limit_of_used_direction(reads, self.rate.read, self.rate_iops.read),
             write: if only_trims {
-                direction_rate(true, self.rate.trim, self.rate_iops.trim)
+                rate_limit_of_used_direction(true, self.rate.trim, self.rate_iops.trim)
             } else {
-                direction_rate(writes, self.rate.write, self.rate_iops.write)
+                rate_limit_of_used_direction(writes, self.rate.write, self.rate_iops.write)
             },
             trim: None,
         }
     }
 }
 
-/// Rate limit for a direction; `None` if the direction is not `used`, or has no limit.
-fn direction_rate(used: bool, bytes: Option<u64>, ios: Option<u64>) -> Option<Rate> {
-    let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
-    rate.filter(|rate| used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
+/// Rate limit for a direction; `None` if the direction is not used, or has no limit.
+fn rate_limit_of_used_direction(
+    is_used: bool,
+    bytes_per_s: Option<u64>,
+    ios_per_s: Option<u64>,
+) -> Option<Rate> {
+    let rate = bytes_per_s.map(Rate::Bytes).or(ios_per_s.map(Rate::Ios));
+    rate.filter(|rate| is_used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
 }

@@ -9,7 +9,7 @@ use super::{FioJob, ReadWrite};
 
 /// Limits for a process of a job; the first limit reached ends the process. At least one limit is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ExtentLimits {
+pub struct ProcessLimits {
     /// Time after which the process ends, from the job's start or the end of `ramp_time`.
     pub time: Option<Nanoseconds>,
     /// Bytes transferred.
@@ -25,22 +25,22 @@ impl FioJob {
     ///
     /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
     /// without a size get the drive's.
-    pub fn process_limits(&self, capacity: u64) -> ExtentLimits {
+    pub fn process_limits(&self, capacity: u64) -> ProcessLimits {
         let extent = self.process_extent(capacity);
         // fio drops `time_based` without a runtime, and so does this.
         let ended = !self.time_based || self.runtime.is_none();
-        ExtentLimits {
+        ProcessLimits {
             time: self.runtime,
             bytes: ended.then(|| {
-                let has_walk = Walk::for_job(self, capacity).is_some();
-                let given = self.io_size_in_bytes(capacity);
+                let has_walk = Walk::for_job_if_positions_matter(self, capacity).is_some();
+                let given = self.io_size_option_in_bytes(capacity);
                 if self.rw.trims() && self.rw.writes() {
                     // Each block is trimmed and then written; fio makes no further passes to transfer more bytes.
                     let io_size = given.filter(|bytes| *bytes < extent.size);
-                    self.bytes_before_end(extent, io_size, has_walk)
+                    self.bytes_until_process_ends(extent, io_size, has_walk)
                         .saturating_mul(2)
                 } else {
-                    self.bytes_before_end(extent, given, has_walk)
+                    self.bytes_until_process_ends(extent, given, has_walk)
                 }
             }),
             ios: self
@@ -56,9 +56,14 @@ impl FioJob {
     }
 
     /// Bytes transferred by a process before its end; 0 for less than a block, which fio refuses.
-    fn bytes_before_end(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
+    fn bytes_until_process_ends(
+        &self,
+        extent: Extent,
+        io_size: Option<u64>,
+        has_walk: bool,
+    ) -> u64 {
         let Extent { size, .. } = extent;
-        if size < self.smallest_block_of_all() {
+        if size < self.smallest_block_in_any_direction() {
             return 0;
         }
         let loops = u64::from(self.loops);

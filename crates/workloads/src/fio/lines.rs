@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use super::error::{Place, Problem, escape_and_shorten};
+use super::error::{LinePlace, LineProblem, escape_and_shorten};
 use super::syntax::strip_comment_and_blanks;
 use crate::file;
 
@@ -16,23 +16,23 @@ const MAX_DEPTH: usize = 16;
 const MAX_LINES: usize = 1 << 20;
 
 /// A line of a job file, or why the line could not be had, with its position.
-pub(super) type Line = (Place, Result<String, Problem>);
+pub(super) type Line = (LinePlace, Result<String, LineProblem>);
 
 /// All lines of a job file in effective order, included files in place. `origin` is the file's path, the base for
 /// included paths.
-pub(super) fn read_lines_with_includes(text: &str, origin: &str) -> Vec<Line> {
+pub(super) fn read_lines_expanding_includes_and_variables(text: &str, origin: &str) -> Vec<Line> {
     let mut all = Vec::new();
-    add_lines(text, origin, 0, &mut all);
+    add_lines_and_included_files(text, origin, 0, &mut all);
     all
 }
 
-fn add_lines(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
+fn add_lines_and_included_files(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
     let shared: Rc<str> = origin.into();
     for (index, raw) in text.lines().enumerate() {
         if all.len() >= MAX_LINES {
             return;
         }
-        let place = Place {
+        let place = LinePlace {
             line: index + 1,
             origin: shared.clone(),
         };
@@ -42,19 +42,24 @@ fn add_lines(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
             .filter(|rest| rest.starts_with([' ', '\t']))
             .map(str::trim);
         match included {
-            None => all.push((place, Ok(expand_variables(raw)))),
+            None => all.push((place, Ok(expand_environment_variables(raw)))),
             Some(_) if depth == MAX_DEPTH => {
                 let message = format!("include: more than {MAX_DEPTH} files inside each other");
-                all.push((place, Err(Problem::new(message))));
+                all.push((place, Err(LineProblem::new(message))));
             }
             Some(name) => {
                 let path = Path::new(origin).with_file_name(name);
                 match file::read_bounded_text(&path, MAX_FILE_BYTES) {
-                    Ok(text) => add_lines(&text, &path.display().to_string(), depth + 1, all),
+                    Ok(text) => add_lines_and_included_files(
+                        &text,
+                        &path.display().to_string(),
+                        depth + 1,
+                        all,
+                    ),
                     Err(why) => {
                         let message =
                             format!("include: {}: {}", escape_and_shorten(name), why.message);
-                        all.push((place, Err(Problem::new(message))));
+                        all.push((place, Err(LineProblem::new(message))));
                     }
                 }
             }
@@ -63,7 +68,7 @@ fn add_lines(text: &str, origin: &str, depth: usize, all: &mut Vec<Line>) {
 }
 
 /// Replaces `${NAME}` in a line by the environment's variable, as fio does. Variables that are not set stay as written.
-fn expand_variables(line: &str) -> String {
+fn expand_environment_variables(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(start) = rest.find("${") {

@@ -43,14 +43,14 @@ pub mod warm_up;
 #[cfg(test)]
 mod tests;
 
-pub use batching::{Batching, Filling, Sizes};
+pub use batching::{Batching, BufferFilling, IoSizes};
 pub use blocks::{Batches, BlockSizes, Content, SplitPart};
 pub use engine::IoEngine;
 pub use error::{FioError, FioProblem, FioWarning};
 pub use job::{CpusPolicy, ExitWhat, FioJob, FioJobFile, MAX_IODEPTH, MAX_JOBS, Rate, ThinkBlocks};
-pub use limits::ExtentLimits;
+pub use limits::ProcessLimits;
 pub use lines::MAX_FILE_BYTES;
-pub use options::{OptionSupport, known_options, line_sets_option};
+pub use options::{OptionSupport, known_options, line_sets_option_or_opposite};
 pub use paths::{JobPaths, list_job_paths};
 pub use per_direction::PerDirection;
 pub use places::{Places, ZoneMode, Zones};

@@ -5,10 +5,10 @@
 //! choices are listed.
 
 use super::FioJob;
-use super::error::{FioError, Problem, escape_and_shorten};
-use super::lines::read_lines_with_includes;
+use super::error::{FioError, LineProblem, escape_and_shorten};
+use super::lines::read_lines_expanding_includes_and_variables;
 use super::read::parse;
-use super::syntax::{section_name, split_at_colons, strip_comment_and_blanks};
+use super::syntax::{parse_section_header, split_at_unescaped_colons, strip_comment_and_blanks};
 
 /// Keywords that fio replaces in any option's value.
 const REPLACED: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
@@ -28,7 +28,7 @@ pub struct JobPaths {
 
 /// Options that name files, from a section and from the `[global]` sections above.
 #[derive(Clone, Default)]
-struct Names {
+struct FileNameOptions {
     /// `filename` values in file order: fio uses the names from `[global]` and from the job.
     files: Vec<String>,
     /// File names, each with the directory that was set when fio read the name.
@@ -43,15 +43,15 @@ struct Names {
 /// As [`parse`], and where a name cannot be known because fio would replace a part of it.
 pub fn list_job_paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
     let parsed = parse(text, origin)?;
-    let mut global = Names::default();
+    let mut global = FileNameOptions::default();
     // The section being read, with its names; `None` in `[global]`.
-    let mut section: Option<(String, Names)> = None;
-    let mut all: Vec<(String, Names)> = Vec::new();
-    for (place, line) in read_lines_with_includes(text, origin) {
+    let mut section: Option<(String, FileNameOptions)> = None;
+    let mut all: Vec<(String, FileNameOptions)> = Vec::new();
+    for (place, line) in read_lines_expanding_includes_and_variables(text, origin) {
         let raw = line.map_err(|p| p.at_place(&place))?;
         let content = strip_comment_and_blanks(&raw);
         if content.starts_with('[') {
-            let name = section_name(content).map_err(|p| p.at_place(&place))?;
+            let name = parse_section_header(content).map_err(|p| p.at_place(&place))?;
             all.extend(section.take());
             if !name.starts_with("global") {
                 section = Some((name.to_owned(), global.clone()));
@@ -59,31 +59,31 @@ pub fn list_job_paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioErro
         } else if let Some((key, value)) = content.split_once('=') {
             let names = section.as_mut().map_or(&mut global, |(_, names)| names);
             names
-                .set_option(key.trim_end(), value.trim())
+                .keep_if_file_option(key.trim_end(), value.trim())
                 .map_err(|p| p.at_place(&place))?;
         }
     }
     all.extend(section);
     let jobs = parsed.jobs.iter().zip(all);
     Ok(jobs
-        .map(|(job, (section, names))| names.job_paths(job, &section))
+        .map(|(job, (section, names))| names.job_paths_for_section(job, &section))
         .collect())
 }
 
-impl Names {
-    fn set_option(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+impl FileNameOptions {
+    fn keep_if_file_option(&mut self, key: &str, value: &str) -> Result<(), LineProblem> {
         if !["filename", "directory", "filename_format", "mem"].contains(&key) {
             return Ok(());
         }
         if let Some(word) = REPLACED.iter().find(|word| value.contains(*word)) {
-            return Err(Problem::new(format!(
+            return Err(LineProblem::new(format!(
                 "{key}: fio replaces `{word}` in `{}`, so that the file is not known; write its name out",
                 escape_and_shorten(value)
             )));
         }
         match key {
-            "filename" => self.files.extend(split_at_colons(value)),
-            "directory" => self.directories.extend(split_at_colons(value)),
+            "filename" => self.files.extend(split_at_unescaped_colons(value)),
+            "directory" => self.directories.extend(split_at_unescaped_colons(value)),
             "filename_format" => self.format = Some(value.to_owned()),
             _ => self.memory = value.split_once(':').map(|(_, file)| file.to_owned()),
         }
@@ -91,15 +91,15 @@ impl Names {
     }
 
     /// The files for a job in this section.
-    fn job_paths(self, job: &FioJob, section: &str) -> JobPaths {
+    fn job_paths_for_section(self, job: &FioJob, section: &str) -> JobPaths {
         let mut names = self.files;
         if names.is_empty() {
             // If something with the section's name exists and is no regular file, fio takes it as the job's file.
             names.push(section.to_owned());
             let given = self.format.as_deref().filter(|f| !f.is_empty());
             let format = given.unwrap_or("$jobname.$jobnum.$filenum");
-            let of_process =
-                (0..job.numjobs).map(|number| expand_filename_format(format, section, number));
+            let of_process = (0..job.numjobs)
+                .map(|number| expand_filename_format_for_single_file(format, section, number));
             names.extend(of_process);
         }
         names.dedup();
@@ -117,7 +117,7 @@ impl Names {
 }
 
 /// Expands `filename_format` for a process that has a single file.
-fn expand_filename_format(format: &str, section: &str, process: u32) -> String {
+fn expand_filename_format_for_single_file(format: &str, section: &str, process: u32) -> String {
     let number = process.to_string();
     let words = [
         ("$jobname", section),
@@ -164,7 +164,7 @@ mod tests {
             (r"\:", &[":"]),
             (":", &[]),
         ] {
-            assert_eq!(split_at_colons(text), parts, "{text}");
+            assert_eq!(split_at_unescaped_colons(text), parts, "{text}");
         }
     }
 

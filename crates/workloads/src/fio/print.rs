@@ -25,7 +25,7 @@ impl Display for FioJob {
         } else {
             writeln!(f, "[job]\nname={}", self.name)?;
         }
-        for (option, value) in options::print_options(self) {
+        for (option, value) in options::print_options_in_table_order(self) {
             writeln!(f, "{option}={value}")?;
         }
         Ok(())

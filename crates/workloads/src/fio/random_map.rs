@@ -17,12 +17,12 @@ impl RandomMap {
         let used = zeroed_bitmap(blocks);
         let full = zeroed_bitmap(used.len() as u64);
         let mut map = Self { used, full };
-        map.mark_blocks_past_end(blocks);
+        map.mark_bits_past_last_block_used(blocks);
         map
     }
 
     /// Marks the bits beyond the last block as used, in both levels.
-    fn mark_blocks_past_end(&mut self, blocks: u64) {
+    fn mark_bits_past_last_block_used(&mut self, blocks: u64) {
         set_bits_past_end(&mut self.used, blocks);
         let words = self.used.len() as u64;
         set_bits_past_end(&mut self.full, words);
@@ -63,7 +63,7 @@ impl RandomMap {
 
     /// Marks up to `count` blocks from `block` on as used, until the first block that is used already. Returns how many
     /// were marked.
-    pub(super) fn take_free_blocks(&mut self, block: u64, count: u64) -> u64 {
+    pub(super) fn take_run_of_free_blocks(&mut self, block: u64, count: u64) -> u64 {
         let mut taken = 0;
         while taken < count {
             let at = block + taken;
@@ -119,7 +119,7 @@ mod tests {
                 let Some(free) = after else { break };
                 let run = flags[free as usize..].iter().take_while(|used| !**used).count() as u64;
                 let taken = run.min(count);
-                prop_assert_eq!(map.take_free_blocks(free, count), taken);
+                prop_assert_eq!(map.take_run_of_free_blocks(free, count), taken);
                 flags[free as usize..(free + taken) as usize].fill(true);
             }
         }
@@ -129,9 +129,9 @@ mod tests {
     fn a_full_map_has_nothing_free() {
         for blocks in [1, 63, 64, 65, 4095, 4096, 4097] {
             let mut map = RandomMap::new(blocks);
-            assert_eq!(map.take_free_blocks(0, u64::MAX), blocks);
+            assert_eq!(map.take_run_of_free_blocks(0, u64::MAX), blocks);
             assert_eq!(map.next_free_block_wrapping(blocks / 2), None);
-            assert_eq!(map.take_free_blocks(0, 1), 0);
+            assert_eq!(map.take_run_of_free_blocks(0, 1), 0);
         }
         assert_eq!(RandomMap::new(0).next_free_block_wrapping(0), None);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::FioJobFile;
 use super::error::FioError;
 use super::lines::MAX_FILE_BYTES;
-use super::sections::read_sections;
+use super::sections::read_job_file_sections;
 use crate::file;
 
 /// Parses a fio job file. `origin` is the file's name for messages.
@@ -18,9 +18,9 @@ use crate::file;
 pub fn parse(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
     if text.len() > MAX_FILE_BYTES {
         let message = file::too_large_message(MAX_FILE_BYTES);
-        return Err(FioError::for_whole_file(origin, None, message));
+        return Err(FioError::for_one_problem(origin, None, message));
     }
-    read_sections(text, origin)
+    read_job_file_sections(text, origin)
 }
 
 /// Reads and parses the fio job file at `path`; see [`parse`].
@@ -31,6 +31,6 @@ pub fn load(path: impl AsRef<Path>) -> Result<FioJobFile, FioError> {
     let path = path.as_ref();
     let origin = path.display().to_string();
     let text = file::read_bounded_text(path, MAX_FILE_BYTES)
-        .map_err(|e| FioError::for_whole_file(&origin, e.line, e.message))?;
+        .map_err(|e| FioError::for_one_problem(&origin, e.line, e.message))?;
     parse(&text, &origin)
 }

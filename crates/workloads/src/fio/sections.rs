@@ -1,11 +1,11 @@
 //! From the lines of a job file to jobs: comments, section headers, defaults from `[global]`.
 
 use super::error::{
-    Findings, FioError, FioProblem, MAX_PROBLEMS, Place, Problem, escape_and_shorten,
+    FioError, FioProblem, JobFileFindings, LinePlace, LineProblem, MAX_PROBLEMS, escape_and_shorten,
 };
-use super::lines::read_lines_with_includes;
-use super::options::Draft;
-use super::syntax::{section_name, strip_comment_and_blanks};
+use super::lines::read_lines_expanding_includes_and_variables;
+use super::options::JobDraft;
+use super::syntax::{parse_section_header, strip_comment_and_blanks};
 use super::{FioJob, FioJobFile, MAX_JOBS};
 
 /// fio reads lines into a buffer of 4096 bytes, and cuts a longer line into two.
@@ -18,32 +18,34 @@ enum Scope {
     /// A `[global]` section: defaults for all jobs below.
     Global,
     /// A job's section, with the options read so far.
-    Job(Box<Draft>),
+    Job(Box<JobDraft>),
 }
 
 /// A job file, as far as its lines have been read.
-struct Reading {
-    defaults: Draft,
+struct JobFileReading {
+    defaults: JobDraft,
     scope: Scope,
     /// Option lines of the section being read.
-    lines: Vec<(String, Place)>,
-    findings: Findings,
+    lines: Vec<(String, LinePlace)>,
+    findings: JobFileFindings,
     jobs: Vec<FioJob>,
     /// Number of jobs so far, counting `numjobs` clones.
     processes: u32,
 }
 
-pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
-    let mut reading = Reading {
-        defaults: Draft::default(),
+pub(super) fn read_job_file_sections(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
+    let mut reading = JobFileReading {
+        defaults: JobDraft::default(),
         scope: Scope::Outside,
         lines: Vec::new(),
-        findings: Findings::new(origin),
+        findings: JobFileFindings::new(origin),
         jobs: Vec::new(),
         processes: 0,
     };
-    for (place, line) in read_lines_with_includes(text, origin) {
-        if let Err(problem) = line.and_then(|raw| reading.read_line(&raw, &place)) {
+    for (place, line) in read_lines_expanding_includes_and_variables(text, origin) {
+        if let Err(problem) =
+            line.and_then(|raw| reading.begin_section_or_collect_line(&raw, &place))
+        {
             reading.findings.add_problem(&place, problem);
         }
         if reading.findings.malformed.len() >= MAX_PROBLEMS {
@@ -51,7 +53,7 @@ pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioE
         }
     }
     reading.finish_section();
-    let Findings {
+    let JobFileFindings {
         mut warnings,
         malformed: mut problems,
         mut unmodelled,
@@ -79,10 +81,14 @@ pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioE
     })
 }
 
-impl Reading {
-    fn read_line(&mut self, raw: &str, place: &Place) -> Result<(), Problem> {
+impl JobFileReading {
+    fn begin_section_or_collect_line(
+        &mut self,
+        raw: &str,
+        place: &LinePlace,
+    ) -> Result<(), LineProblem> {
         if raw.len() > MAX_LINE_BYTES {
-            return Err(Problem::new(format!(
+            return Err(LineProblem::new(format!(
                 "the line is longer than fio's {MAX_LINE_BYTES} bytes"
             )));
         }
@@ -94,22 +100,23 @@ impl Reading {
             self.finish_section();
             // Options below a header that is not understood are checked, but belong to no job.
             self.scope = Scope::Global;
-            let name = section_name(content)?;
+            let name = parse_section_header(content)?;
             // fio compares only the first six letters with `global`.
             if let Some(rest) = name.strip_prefix("global") {
                 if !rest.is_empty() {
                     let option = format!("[{}]", escape_and_shorten(name));
                     let message = "is read by fio as a [global] section, not as a job";
-                    self.findings.warn(place, &option, message.to_owned());
+                    self.findings
+                        .add_warning(place, &option, message.to_owned());
                 }
                 self.scope = Scope::Global;
             } else {
-                self.scope = Scope::Job(Box::new(self.defaults.for_section(name, place)));
+                self.scope = Scope::Job(Box::new(self.defaults.clone_for_section(name, place)));
             }
             return Ok(());
         }
         if matches!(self.scope, Scope::Outside) {
-            return Err(Problem::new(format!(
+            return Err(LineProblem::new(format!(
                 "`{}` stands before any section; start with [global] or [a job name]",
                 escape_and_shorten(content)
             )));
@@ -126,7 +133,7 @@ impl Reading {
             Scope::Global => &mut self.defaults,
             Scope::Job(draft) => draft,
         };
-        target.apply_all(&lines, &mut self.findings);
+        target.apply_section_lines(&lines, &mut self.findings);
         let Scope::Job(draft) = std::mem::replace(&mut self.scope, Scope::Outside) else {
             return;
         };
@@ -135,9 +142,9 @@ impl Reading {
             let message =
                 format!("more than {MAX_JOBS} jobs, counting numjobs, which is fio's limit");
             self.findings
-                .add_problem(draft.header_place(), Problem::new(message));
+                .add_problem(draft.header_place(), LineProblem::new(message));
         }
-        draft.judge_options(&mut self.findings);
+        draft.judge_given_options(&mut self.findings);
         if let Some(name) = &draft.job.wait_for
             && !self.jobs.iter().any(|job| job.name == *name)
         {
@@ -146,9 +153,9 @@ impl Reading {
                 "wait_for: no job above is called `{}`",
                 escape_and_shorten(name)
             );
-            let problem = Problem::new(message).suggest_nearest(name, names);
+            let problem = LineProblem::new(message).with_nearest_name_as_suggestion(name, names);
             self.findings
-                .add_problem(draft.place_of_option("wait_for"), problem);
+                .add_problem(draft.place_of_option_or_header("wait_for"), problem);
         }
         self.jobs.push(draft.job);
     }

@@ -1,6 +1,6 @@
 //! Notation in fio job files: comments, section headers, lists.
 
-use super::error::{Problem, escape_and_shorten};
+use super::error::{LineProblem, escape_and_shorten};
 
 /// Removes the comment from a line, and the blanks around the rest. fio takes every `;` and `#` as the start of a
 /// comment, wherever it stands.
@@ -9,21 +9,23 @@ pub(super) fn strip_comment_and_blanks(line: &str) -> &str {
     line[..end].trim_matches(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
 }
 
-pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
+pub(super) fn parse_section_header(header: &str) -> Result<&str, LineProblem> {
     let name = header
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .ok_or_else(|| {
-            Problem::new(format!(
+            LineProblem::new(format!(
                 "`{}` is not a section header; expected [name] alone on the line",
                 escape_and_shorten(header)
             ))
         })?;
     if name.trim().is_empty() {
-        return Err(Problem::new("a section needs a name between its brackets"));
+        return Err(LineProblem::new(
+            "a section needs a name between its brackets",
+        ));
     }
     if name.contains(['[', ']']) {
-        return Err(Problem::new(format!(
+        return Err(LineProblem::new(format!(
             "the section name `{}` has a bracket in it",
             escape_and_shorten(name)
         )));
@@ -32,7 +34,7 @@ pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
 }
 
 /// Splits a list as fio does: at each colon without a backslash before.
-pub(super) fn split_at_colons(value: &str) -> Vec<String> {
+pub(super) fn split_at_unescaped_colons(value: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut before = None;
     for letter in value.chars() {

@@ -57,7 +57,7 @@ fn defaults_are_fios() {
     assert_eq!((job.rate, job.rate_iops), Default::default());
     assert_eq!(
         job.process_limits(1 << 40),
-        ExtentLimits {
+        ProcessLimits {
             time: None,
             bytes: Some(1 << 20),
             ios: None,
@@ -269,7 +269,7 @@ fn a_refusal_names_everything_at_once() {
     let text = "[global]\nhipri=1\nsize=1m\n[a]\n[b]\nflow=3\n";
     let file = parse(text, "t.fio").unwrap();
     assert_eq!(file.unmodelled.len(), 4);
-    let refused = file.check_modelled().unwrap_err().to_string();
+    let refused = file.refuse_unmodelled_options().unwrap_err().to_string();
     assert_eq!(refused.lines().count(), 4, "{refused}");
     let many = parse(&"x\n".repeat(5000), "t.fio").unwrap_err().to_string();
     assert_eq!(many.lines().count(), 41, "{many}");
@@ -645,18 +645,18 @@ mod properties {
                     self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
                     self.0 % n
                 }
-                fn draw_size(&mut self, sizes: &Sizes) -> u64 {
+                fn draw_size(&mut self, sizes: &IoSizes) -> u64 {
                     if self.draw_below(2) == 0 { sizes.smallest() } else { sizes.largest() }
                 }
             }
             let reach = job.process_extent(capacity);
             let reach = reach.file.max(capacity).saturating_mul(reach.files);
             let mut draws = Draws(capacity);
-            let Some(mut walk) = Walk::for_job(&job, capacity) else { return Ok(()) };
+            let Some(mut walk) = Walk::for_job_if_positions_matter(&job, capacity) else { return Ok(()) };
             for direction in directions {
-                match walk.next_io(direction, &mut draws) {
+                match walk.next_io_of_pass(direction, &mut draws) {
                     Some(next) => prop_assert!(next.bytes > 0 && next.offset + next.bytes <= reach),
-                    None if walk.start_over_if_unfinished() => {}
+                    None if walk.start_over_unless_finished_or_stuck() => {}
                     None => break,
                 }
             }

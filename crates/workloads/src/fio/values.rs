@@ -6,10 +6,10 @@
 use wakepath_units::Nanoseconds;
 
 use super::PerDirection;
-use super::error::{Problem, escape_and_shorten};
+use super::error::{LineProblem, escape_and_shorten};
 
 /// Splits a value into its leading number, decimal or `0x` hexadecimal, and the remaining text.
-fn split_number(text: &str) -> Result<(u64, &str), Problem> {
+fn split_leading_number(text: &str) -> Result<(u64, &str), LineProblem> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, radix) = hex.map_or((text, 10), |digits| (digits, 16));
     let end = digits
@@ -21,7 +21,7 @@ fn split_number(text: &str) -> Result<(u64, &str), Problem> {
             None => "a value is missing".to_owned(),
             Some('-') => {
                 let message = format!("`{}` is negative", escape_and_shorten(text));
-                return Err(Problem::unmodelled(message));
+                return Err(LineProblem::unmodelled(message));
             }
             Some('"' | '\'') => format!(
                 "`{}` is in quotes, which fio does not take off a number",
@@ -36,23 +36,23 @@ fn split_number(text: &str) -> Result<(u64, &str), Problem> {
                 escape_and_shorten(text)
             ),
             Some('$') => {
-                return Err(Problem::unmodelled(format!(
+                return Err(LineProblem::unmodelled(format!(
                     "`{}` depends on the machine that runs fio; write the number",
                     escape_and_shorten(text)
                 )));
             }
             Some(_) => format!("`{}` is not a number", escape_and_shorten(text)),
         };
-        return Err(Problem::new(hint));
+        return Err(LineProblem::new(hint));
     }
     if rest.starts_with('.') {
-        return Err(Problem::unmodelled(format!(
+        return Err(LineProblem::unmodelled(format!(
             "`{}` has a fraction, which fio drops; write a whole number",
             escape_and_shorten(text)
         )));
     }
     if radix == 16 && !rest.is_empty() {
-        return Err(Problem::unmodelled(format!(
+        return Err(LineProblem::unmodelled(format!(
             "`{}`: fio drops the unit of a hexadecimal number",
             escape_and_shorten(text)
         )));
@@ -61,19 +61,24 @@ fn split_number(text: &str) -> Result<(u64, &str), Problem> {
         .ok()
         // fio keeps every number in a signed 64-bit integer.
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Problem::new(format!("`{}` is too large", escape_and_shorten(text))))?;
+        .ok_or_else(|| LineProblem::new(format!("`{}` is too large", escape_and_shorten(text))))?;
     Ok((value, rest))
 }
 
-fn multiply_in_range(text: &str, value: u64, factor: u64) -> Result<u64, Problem> {
+fn multiply_within_i64(text_for_error: &str, value: u64, factor: u64) -> Result<u64, LineProblem> {
     value
         .checked_mul(factor)
         .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Problem::new(format!("`{}` is too large", escape_and_shorten(text))))
+        .ok_or_else(|| {
+            LineProblem::new(format!(
+                "`{}` is too large",
+                escape_and_shorten(text_for_error)
+            ))
+        })
 }
 
 /// A parsed number of bytes, and whether its suffix means something else to fio than to everyone else.
-pub(super) struct Bytes {
+pub(super) struct ParsedBytes {
     pub(super) value: u64,
     pub(super) surprising: bool,
 }
@@ -92,8 +97,8 @@ pub(super) enum KbBase {
 ///
 /// With fio's default `kb_base=1024`, `k` is 1024 and `kib` is 1000: the prefixes are swapped against the standards,
 /// for the sake of old job files.
-pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem> {
-    let (value, suffix) = split_number(text)?;
+pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<ParsedBytes, LineProblem> {
+    let (value, suffix) = split_leading_number(text)?;
     let suffix = suffix.to_ascii_lowercase();
     let (prefix, binary) = match suffix.strip_suffix("ib") {
         Some(prefix) if !prefix.is_empty() => (prefix, true),
@@ -107,7 +112,7 @@ pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem>
         "t" => 4,
         "p" => 5,
         _ => {
-            return Err(Problem::unmodelled(format!(
+            return Err(LineProblem::unmodelled(format!(
                 "`{}` has an unknown unit; expected a number with k, m, g, t or p",
                 escape_and_shorten(text)
             )));
@@ -115,28 +120,31 @@ pub(super) fn parse_bytes(text: &str, kb_base: KbBase) -> Result<Bytes, Problem>
     };
     let swapped = kb_base == KbBase::Swapped;
     let base: u64 = if binary == swapped { 1000 } else { 1024 };
-    Ok(Bytes {
-        value: multiply_in_range(text, value, base.pow(power))?,
+    Ok(ParsedBytes {
+        value: multiply_within_i64(text, value, base.pow(power))?,
         surprising: binary && swapped,
     })
 }
 
 /// Parses a count. fio scales counts like bytes, so `1k` is 1024.
-pub(super) fn parse_count(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
+pub(super) fn parse_count(text: &str, kb_base: KbBase) -> Result<u64, LineProblem> {
     parse_bytes(text, kb_base).map(|b| b.value)
 }
 
-/// Parses a time with unit; a number without unit counts multiples of `default_us` microseconds.
-pub(super) fn parse_time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
-    let (value, suffix) = split_number(text)?;
+/// Parses a time with unit; a number without unit counts multiples of `default_unit_us` microseconds.
+pub(super) fn parse_time_with_default_unit(
+    text: &str,
+    default_unit_us: u64,
+) -> Result<Nanoseconds, LineProblem> {
+    let (value, suffix) = split_leading_number(text)?;
     if text.starts_with("0x") || text.starts_with("0X") {
-        return Err(Problem::unmodelled(format!(
+        return Err(LineProblem::unmodelled(format!(
             "`{}`: fio reads a hexadecimal time as microseconds, whatever the option's unit",
             escape_and_shorten(text)
         )));
     }
     let factor_us = match suffix.to_ascii_lowercase().as_str() {
-        "" => default_us,
+        "" => default_unit_us,
         "us" | "usec" => 1,
         "ms" | "msec" => 1_000,
         "s" => 1_000_000,
@@ -144,22 +152,22 @@ pub(super) fn parse_time(text: &str, default_us: u64) -> Result<Nanoseconds, Pro
         "h" => 3_600_000_000,
         "d" => 86_400_000_000,
         _ => {
-            return Err(Problem::unmodelled(format!(
+            return Err(LineProblem::unmodelled(format!(
                 "`{}` has an unknown unit of time; expected us, ms, s, m, h or d",
                 escape_and_shorten(text)
             )));
         }
     };
-    let us = multiply_in_range(text, value, factor_us)?;
-    Ok(Nanoseconds(multiply_in_range(text, us, 1_000)?))
+    let us = multiply_within_i64(text, value, factor_us)?;
+    Ok(Nanoseconds(multiply_within_i64(text, us, 1_000)?))
 }
 
 /// Parses a percentage from 0 to 100, without a sign.
-pub(super) fn parse_percent(text: &str) -> Result<u8, Problem> {
-    let (value, rest) = split_number(text)?;
+pub(super) fn parse_percent(text: &str) -> Result<u8, LineProblem> {
+    let (value, rest) = split_leading_number(text)?;
     match u8::try_from(value) {
         Ok(p) if p <= 100 && rest.is_empty() => Ok(p),
-        _ => Err(Problem::new(format!(
+        _ => Err(LineProblem::new(format!(
             "`{}` is not a percentage; expected a whole number from 0 to 100",
             escape_and_shorten(text)
         ))),
@@ -167,11 +175,11 @@ pub(super) fn parse_percent(text: &str) -> Result<u8, Problem> {
 }
 
 /// `0` or `1`.
-pub(super) fn parse_switch(text: &str) -> Result<bool, Problem> {
+pub(super) fn parse_zero_or_one(text: &str) -> Result<bool, LineProblem> {
     match text {
         "0" => Ok(false),
         "1" => Ok(true),
-        _ => Err(Problem::new(format!(
+        _ => Err(LineProblem::new(format!(
             "`{}` is not a switch; expected 0 or 1",
             escape_and_shorten(text)
         ))),
@@ -182,17 +190,17 @@ pub(super) fn parse_switch(text: &str) -> Result<bool, Problem> {
 /// before, an empty part stays unset.
 pub(super) fn parse_per_direction<'a, T: Copy>(
     text: &'a str,
-    mut parse: impl FnMut(&'a str) -> Result<T, Problem>,
-) -> Result<PerDirection<Option<T>>, Problem> {
+    mut parse: impl FnMut(&'a str) -> Result<T, LineProblem>,
+) -> Result<PerDirection<Option<T>>, LineProblem> {
     let parts: Vec<&str> = text.split(',').take(4).collect();
     if parts.len() > 3 {
-        return Err(Problem::new(format!(
+        return Err(LineProblem::new(format!(
             "`{}` has more than three parts; expected read,write,trim",
             escape_and_shorten(text)
         )));
     }
     if parts.iter().all(|p| p.is_empty()) {
-        return Err(Problem::new("a value is missing"));
+        return Err(LineProblem::new("a value is missing"));
     }
     let mut values = [None; 3];
     for (value, part) in values.iter_mut().zip(&parts) {
@@ -256,7 +264,7 @@ mod tests {
     #[test]
     fn times_are_fios() {
         let second = 1_000_000;
-        for (text, default_us, ns) in [
+        for (text, default_unit_us, ns) in [
             ("30", second, 30_000_000_000),
             ("30", 1, 30_000),
             ("5ms", second, 5_000_000),
@@ -266,7 +274,11 @@ mod tests {
             ("1h", 1, 3_600_000_000_000),
             ("1d", 1, 86_400_000_000_000),
         ] {
-            assert_eq!(parse_time(text, default_us), Ok(Nanoseconds(ns)), "{text}");
+            assert_eq!(
+                parse_time_with_default_unit(text, default_unit_us),
+                Ok(Nanoseconds(ns)),
+                "{text}"
+            );
         }
         for text in [
             "30sec",
@@ -277,13 +289,13 @@ mod tests {
             "-1",
             "999999999d",
         ] {
-            assert!(parse_time(text, 1).is_err(), "{text}");
+            assert!(parse_time_with_default_unit(text, 1).is_err(), "{text}");
         }
     }
 
     #[test]
     fn lists_fill_in_as_fio_does() {
-        fn list(text: &str) -> Result<[Option<u64>; 3], Problem> {
+        fn list(text: &str) -> Result<[Option<u64>; 3], LineProblem> {
             let counts = parse_per_direction(text, |part| parse_count(part, KbBase::Swapped))?;
             Ok([counts.read, counts.write, counts.trim])
         }

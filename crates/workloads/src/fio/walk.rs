@@ -2,7 +2,7 @@
 //! varying sizes, zones, or random jobs with sequential runs.
 
 use super::random_map::RandomMap;
-use super::{FioJob, Sizes, Zones};
+use super::{FioJob, IoSizes, Zones};
 
 /// Most blocks in a random map; bigger jobs have no map. Such a job would need more I/Os to hit used blocks.
 const MAX_BLOCKS: u64 = 1 << 28;
@@ -15,7 +15,7 @@ pub trait Draw {
     /// Draws a number from 0 to less than `n`, which is at least 1.
     fn draw_below(&mut self, n: u64) -> u64;
     /// Draws the size of an I/O in bytes.
-    fn draw_size(&mut self, sizes: &Sizes) -> u64;
+    fn draw_size(&mut self, sizes: &IoSizes) -> u64;
 }
 
 /// The next I/O of a process.
@@ -35,7 +35,7 @@ pub struct Walk {
     /// Whether the process starts over at the end of the file.
     time_based: bool,
     /// Sizes of reads and writes, if they vary.
-    sizes: Option<[Sizes; 2]>,
+    sizes: Option<[IoSizes; 2]>,
     /// Smallest read and smallest write in bytes: the block size for each direction.
     smallest: [u64; 2],
     /// Random offsets are multiples of so many bytes.
@@ -79,7 +79,7 @@ struct Pass {
 impl Walk {
     /// The walk of each process on a drive with `capacity` bytes. `None` if limits suffice: I/Os have a single size,
     /// and their positions do not matter. Positions always matter to the page cache.
-    pub fn for_job(job: &FioJob, capacity: u64) -> Option<Self> {
+    pub fn for_job_if_positions_matter(job: &FioJob, capacity: u64) -> Option<Self> {
         let smallest = job.smallest_block_per_direction();
         let unit = smallest.into_iter().min()?;
         let used = [job.rw.reads(), job.rw.writes()];
@@ -102,7 +102,7 @@ impl Walk {
         }
         let extent = job.process_extent(capacity);
         let reach = if job.goes_to_devices() {
-            let end = capacity.saturating_sub(job.start_of_first_process(capacity));
+            let end = capacity.saturating_sub(job.byte_offset_of_first_process(capacity));
             extent.file.max(end)
         } else {
             extent.file
@@ -113,7 +113,7 @@ impl Walk {
         let mut walk = Self {
             random: job.rw.is_random(),
             time_based: job.time_based && job.runtime.is_some(),
-            sizes: job.variable_sizes(),
+            sizes: job.read_and_write_sizes_if_varying(),
             smallest: [smallest[0], smallest[1]],
             align: [
                 align[0].unwrap_or(smallest[0]),
@@ -123,7 +123,7 @@ impl Walk {
             cover,
             reach: reach.saturating_mul(extent.files),
             size: extent.size,
-            io_size: job.io_size_in_bytes(capacity),
+            io_size: job.io_size_option_in_bytes(capacity),
             loops: job.loops,
             every: if job.rw.is_random() {
                 u64::try_from(job.step).unwrap_or(1).max(1)
@@ -138,11 +138,11 @@ impl Walk {
             before: 0,
             pass: Pass::default(),
         };
-        walk.pass = walk.new_pass();
+        walk.pass = walk.begin_pass();
         Some(walk)
     }
 
-    fn new_pass(&self) -> Pass {
+    fn begin_pass(&self) -> Pass {
         Pass {
             bytes: 0,
             position: [0; 2],
@@ -154,12 +154,12 @@ impl Walk {
     }
 
     /// The next read (`direction` 0) or write (1) of the pass, which counts as done; `None`: the pass ends.
-    pub fn next_io(&mut self, direction: usize, draw: &mut impl Draw) -> Option<NextIo> {
+    pub fn next_io_of_pass(&mut self, direction: usize, draw: &mut impl Draw) -> Option<NextIo> {
         if self.pass.bytes >= self.size && !self.time_based {
             return None;
         }
         self.advance_zone_if_done(direction);
-        let (offset, in_map) = self.next_offset(direction, draw)?;
+        let (offset, in_map) = self.next_offset_and_whether_in_map(direction, draw)?;
         let zone = self.pass.zone;
         let mut bytes = self.draw_fitting_size(direction, offset, draw)?;
         if offset.saturating_add(bytes) > self.reach {
@@ -167,7 +167,7 @@ impl Walk {
         }
         if in_map && let Some(map) = &mut self.pass.map {
             let block = self.smallest[direction];
-            let taken = map.take_free_blocks((offset - zone) / block, bytes.div_ceil(block));
+            let taken = map.take_run_of_free_blocks((offset - zone) / block, bytes.div_ceil(block));
             bytes = bytes.min(taken.max(1).saturating_mul(block));
         }
         self.pass.position[direction] = offset + bytes;
@@ -178,7 +178,7 @@ impl Walk {
 
     /// Ends the pass, and begins another if the job is not finished. Returns whether another pass began and the ended
     /// pass transferred anything.
-    pub fn start_over_if_unfinished(&mut self) -> bool {
+    pub fn start_over_unless_finished_or_stuck(&mut self) -> bool {
         let done = self.pass.bytes > 0;
         self.before += self.pass.bytes;
         if self.loops > 1 {
@@ -190,7 +190,7 @@ impl Walk {
                 return false;
             }
         }
-        self.pass = self.new_pass();
+        self.pass = self.begin_pass();
         done
     }
 
@@ -220,7 +220,11 @@ impl Walk {
     }
 
     /// Offset at which the next I/O begins, and whether the I/O is marked in the random map.
-    fn next_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<(u64, bool)> {
+    fn next_offset_and_whether_in_map(
+        &mut self,
+        direction: usize,
+        draw: &mut impl Draw,
+    ) -> Option<(u64, bool)> {
         if self.random {
             self.pass.until_random -= 1;
             if self.pass.until_random == 0 {
@@ -245,17 +249,17 @@ impl Walk {
     }
 
     fn next_random_offset(&mut self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
-        let offset = self.draw_random_block(direction, draw).or_else(|| {
+        let offset = self.draw_random_block_offset(direction, draw).or_else(|| {
             if self.time_based {
                 self.pass.map = self.blocks.map(RandomMap::new);
             }
-            self.draw_random_block(direction, draw)
+            self.draw_random_block_offset(direction, draw)
         })?;
         // The free block found may lie beyond the last block in this direction.
         (offset < self.cover).then_some(self.pass.zone.saturating_add(offset))
     }
 
-    fn draw_random_block(&self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
+    fn draw_random_block_offset(&self, direction: usize, draw: &mut impl Draw) -> Option<u64> {
         let align = self.align[direction];
         let beyond = self.smallest[direction].saturating_sub(align);
         let span = match self.zones {

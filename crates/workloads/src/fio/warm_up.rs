@@ -18,18 +18,18 @@ const MOST_OF_MEASURED: u64 = 10;
 
 impl FioJob {
     /// Whether the job's only end is a time.
-    pub fn ends_by_time(&self) -> bool {
+    pub fn ends_only_by_time(&self) -> bool {
         self.time_based && self.runtime.is_some()
     }
 
     /// Time that counts in a job with time as its only end; `None` for other jobs.
-    fn counted_runtime(&self) -> Option<Nanoseconds> {
-        let runtime = self.runtime.filter(|_| self.ends_by_time())?;
+    fn counted_runtime_if_only_end(&self) -> Option<Nanoseconds> {
+        let runtime = self.runtime.filter(|_| self.ends_only_by_time())?;
         Some(self.at_most.map_or(runtime, |most| most.min(runtime)))
     }
 
     /// The longest time between two requests of the job: its pause, or the time between two requests at its rate.
-    fn longest_pause(&self) -> Nanoseconds {
+    fn longest_time_between_requests(&self) -> Nanoseconds {
         let rates = self.requested_rates();
         let [read_block, write_block, _] = self.smallest_block_per_direction();
         let limited = [(rates.read, read_block), (rates.write, write_block)];
@@ -41,11 +41,11 @@ impl FioJob {
 
     /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`. A job that pauses for as long as
     /// it runs, or longer, has a warm-up of 0: otherwise all its requests may lie inside.
-    fn default_warm_up(&self) -> Option<Nanoseconds> {
+    fn default_warm_up_if_ended_by_time(&self) -> Option<Nanoseconds> {
         let counted = self
-            .counted_runtime()
+            .counted_runtime_if_only_end()
             .filter(|_| self.can_have_default_warm_up())?;
-        if self.longest_pause() >= counted {
+        if self.longest_time_between_requests() >= counted {
             return Some(Nanoseconds::ZERO);
         }
         let most = counted.0.saturating_mul(MOST_OF_MEASURED);
@@ -53,7 +53,7 @@ impl FioJob {
     }
 
     fn can_have_default_warm_up(&self) -> bool {
-        self.ends_by_time() && self.ramp_time.is_none()
+        self.ends_only_by_time() && self.ramp_time.is_none()
     }
 }
 
@@ -73,27 +73,28 @@ impl FioJobFile {
     /// A copy with a warm-up, given or default, as `ramp_time` for each job that only time ends. An existing
     /// `ramp_time` stays.
     #[must_use]
-    pub fn with_warm_up(mut self, warm_up: Option<Nanoseconds>) -> Self {
+    pub fn with_given_or_default_warm_up(mut self, warm_up: Option<Nanoseconds>) -> Self {
         for job in &mut self.jobs {
             if job.can_have_default_warm_up() {
-                job.ramp_time = warm_up.or_else(|| job.default_warm_up());
+                job.ramp_time = warm_up.or_else(|| job.default_warm_up_if_ended_by_time());
             }
         }
         self
     }
 
     /// Jobs without a warm-up that pause for as long as they run, or longer: their first requests count.
-    pub fn jobs_that_mostly_pause(&self) -> impl Iterator<Item = &FioJob> {
+    pub fn jobs_without_warm_up_that_mostly_pause(&self) -> impl Iterator<Item = &FioJob> {
         self.jobs.iter().filter(|job| {
             let has_none = job.ramp_time.is_none_or(|time| time.0 == 0);
-            let counted = job.counted_runtime();
-            has_none && counted.is_some_and(|counted| job.longest_pause() >= counted)
+            let counted = job.counted_runtime_if_only_end();
+            has_none
+                && counted.is_some_and(|counted| job.longest_time_between_requests() >= counted)
         })
     }
 
     /// Time from the start at which the first of the jobs without a stonewall begins to count; `None` if that is at the
     /// start, or no job has a `ramp_time`.
-    pub fn earliest_counting_start(&self) -> Option<Nanoseconds> {
+    pub fn earliest_counting_start_after_ramp(&self) -> Option<Nanoseconds> {
         let numbered = self.jobs.iter().enumerate();
         let first_group = numbered.take_while(|(index, job)| *index == 0 || !job.stonewall);
         let counts_from = first_group.map(|(_, job)| {
@@ -106,10 +107,10 @@ impl FioJobFile {
     }
 }
 
-/// Writes a job file's text with the `ramp_time` values from `file`, a version of `read` with a warm-up.
-pub fn text_with_warm_up(text: &str, file: &FioJobFile, read: &FioJobFile) -> String {
+/// Writes a job file's text with the `ramp_time` values from `with_warm_up`; `as_read` is the same file as read from the text.
+pub fn insert_ramp_times(text: &str, with_warm_up: &FioJobFile, as_read: &FioJobFile) -> String {
     let mut changed = String::with_capacity(text.len() + 64);
-    let given = file.jobs.iter().zip(&read.jobs);
+    let given = with_warm_up.jobs.iter().zip(&as_read.jobs);
     let mut added: Vec<(usize, Nanoseconds)> = given
         .filter(|(_, before)| before.ramp_time.is_none())
         .filter_map(|(job, before)| Some((before.line, job.ramp_time?)))
@@ -146,20 +147,20 @@ mod tests {
     fn jobs_that_their_time_ends_get_a_warm_up_unless_they_have_one() {
         let read = parse(TEXT, "x").unwrap();
         let most = LONGEST_WARM_UP.as_micros();
-        let with_default = read.clone().with_warm_up(None);
+        let with_default = read.clone().with_given_or_default_warm_up(None);
         let wanted = [Some(1_000_000), None, Some(3_000_000), Some(0), Some(most)];
         assert_eq!(ramps(&with_default), wanted);
         // fio itself would read the resulting text.
-        let text = text_with_warm_up(TEXT, &with_default, &read);
+        let text = insert_ramp_times(TEXT, &with_default, &read);
         assert_eq!(ramps(&parse(&text, "x").unwrap()), wanted, "{text}");
         assert_eq!(
             parse(&text, "x").unwrap().to_string(),
             with_default.to_string()
         );
         let second = Nanoseconds::from_secs(1);
-        let with_own = read.clone().with_warm_up(Some(second));
+        let with_own = read.clone().with_given_or_default_warm_up(Some(second));
         assert_eq!(ramps(&with_own)[0], Some(1_000_000));
-        let without = read.with_warm_up(Some(Nanoseconds::ZERO));
+        let without = read.with_given_or_default_warm_up(Some(Nanoseconds::ZERO));
         assert_eq!(ramps(&without)[4], Some(0));
     }
 
@@ -167,9 +168,9 @@ mod tests {
     fn a_short_run_has_a_short_warm_up() {
         let mut file = parse("[a]\nrw=randread\ntime_based\nruntime=30\n", "x").unwrap();
         file.jobs[0].at_most = Some(Nanoseconds::from_millis(10));
-        let file = file.with_warm_up(None);
+        let file = file.with_given_or_default_warm_up(None);
         assert_eq!(
-            file.earliest_counting_start(),
+            file.earliest_counting_start_after_ramp(),
             Some(Nanoseconds::from_millis(100))
         );
     }
@@ -184,19 +185,23 @@ mod tests {
             ("rate_iops=1\nthinktime=4s", false),
         ] {
             let text = format!("[a]\nrw=randread\nsize=1m\ntime_based\nruntime=3\n{pace}\n");
-            let file = parse(&text, "x").unwrap().with_warm_up(None);
+            let file = parse(&text, "x")
+                .unwrap()
+                .with_given_or_default_warm_up(None);
             assert_eq!(
-                file.earliest_counting_start().is_some(),
+                file.earliest_counting_start_after_ramp().is_some(),
                 has_warm_up,
                 "{pace}"
             );
-            let paused = file.jobs_that_mostly_pause().count();
+            let paused = file.jobs_without_warm_up_that_mostly_pause().count();
             assert_eq!(paused == 0, has_warm_up, "{pace}");
         }
         // What a person asks for is kept, whatever is left of it.
         let text = "[a]\nrw=randread\ntime_based\nruntime=3\nthinktime=5s\n";
         let asked = Some(Nanoseconds::from_secs(2));
-        let file = parse(text, "x").unwrap().with_warm_up(asked);
-        assert_eq!(file.earliest_counting_start(), asked);
+        let file = parse(text, "x")
+            .unwrap()
+            .with_given_or_default_warm_up(asked);
+        assert_eq!(file.earliest_counting_start_after_ramp(), asked);
     }
 }

@@ -75,7 +75,7 @@ pub struct RtAppWarning {
 
 impl RtAppWarning {
     /// The warning in a sentence, without the line: key, message and number of occurrences.
-    pub fn sentence(&self) -> String {
+    pub fn sentence_without_line(&self) -> String {
         let times = match self.count {
             0 | 1 => String::new(),
             times => format!(" ({times} times)"),
@@ -90,6 +90,6 @@ impl RtAppWarning {
 
 impl fmt::Display for RtAppWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.sentence())
+        write!(f, "line {}: {}", self.line, self.sentence_without_line())
     }
 }

@@ -35,7 +35,8 @@ mod tests;
 
 pub use error::{RtAppError, RtAppWarning};
 pub use model::{
-    Calibration, MAX_EVENTS, MAX_THREADS, Phase, RtAppEvent, RtAppFile, RtTask, Scheduling,
+    Calibration, MAX_EVENTS, MAX_THREADS, Phase, RefusedThreadCount, RtAppEvent, RtAppFile, RtTask,
+    Scheduling,
 };
 pub use version::RtAppVersion;
 
@@ -49,14 +50,14 @@ pub const MAX_FILE_BYTES: usize = 4 << 20;
 /// The first problem of the file with its line: no JSON, an event that is not supported, a value of the wrong type or
 /// out of range, no task at all. Also more than [`MAX_FILE_BYTES`], [`MAX_THREADS`] or [`MAX_EVENTS`].
 pub fn parse(text: &str, origin: &str) -> Result<RtAppFile, RtAppError> {
-    parse_with_version(text, origin, None)
+    parse_overriding_version(text, origin, None)
 }
 
 /// Parses an rt-app file by the rules of `version`, whichever the file names; `None`: by the file's.
 ///
 /// # Errors
 /// As [`parse`].
-pub fn parse_with_version(
+pub fn parse_overriding_version(
     text: &str,
     origin: &str,
     version: Option<RtAppVersion>,
@@ -79,20 +80,20 @@ pub fn parse_with_version(
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let json = workgen::complete_values(text);
+    let json = workgen::add_null_values_and_lowercase_keywords(text);
     let ast =
         parse_to_ast(&json, &CollectOptions::default(), &options).map_err(|e| RtAppError {
-            line: Some(place::Lines::new(&json).line_at_byte(e.range().start)),
+            line: Some(place::LineEnds::new(&json).line_at_byte(e.range().start)),
             ..RtAppError::for_file(origin, format!("is no JSON: {}", e.kind()))
         })?;
     let Some(root) = ast.value else {
         return Err(RtAppError::for_file(origin, "is empty"));
     };
-    sections::read_file(&root, &json, origin, version)
+    sections::read_rt_app_file(&root, &json, origin, version)
 }
 
 impl fmt::Display for RtAppFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        print::write_file(self, f)
+        print::write_rt_app_file(self, f)
     }
 }

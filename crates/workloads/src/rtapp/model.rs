@@ -12,6 +12,9 @@ pub const MAX_THREADS: u32 = 4096;
 /// Most events accepted in all tasks together, as written in the file.
 pub const MAX_EVENTS: usize = 100_000;
 
+/// Number of threads that is refused: none, or more than [`MAX_THREADS`].
+pub type RefusedThreadCount = u64;
+
 /// An rt-app file with its defaults resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtAppFile {
@@ -142,7 +145,7 @@ impl Scheduling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RtAppEvent {
-    /// `run`: work that takes the given time on [`RtAppFile::read_calibration`]'s CPU at its highest frequency.
+    /// `run`: work that takes the given time on [`RtAppFile::calibration`]'s CPU at its highest frequency.
     Run(Nanoseconds),
     /// `runtime`: work for this long, whatever gets done.
     Runtime(Nanoseconds),
@@ -203,7 +206,7 @@ impl RtAppFile {
     ///
     /// # Errors
     /// The copies would make no thread at all, or more than [`MAX_THREADS`]; the error is the number of threads.
-    pub fn with_copies(mut self, copies: u32) -> Result<Self, u64> {
+    pub fn with_copies(mut self, copies: u32) -> Result<Self, RefusedThreadCount> {
         self.copies = copies;
         match self.thread_count() {
             threads if (1..=u64::from(MAX_THREADS)).contains(&threads) => Ok(self),

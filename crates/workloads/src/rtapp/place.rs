@@ -11,9 +11,9 @@ use crate::text::escape_and_shorten;
 
 /// Byte positions at which the lines of a text begin.
 #[derive(Debug)]
-pub(super) struct Lines(Vec<usize>);
+pub(super) struct LineEnds(Vec<usize>);
 
-impl Lines {
+impl LineEnds {
     pub(super) fn new(text: &str) -> Self {
         // A position beyond the last line's end belongs to the last line.
         let lines = text.strip_suffix('\n').unwrap_or(text);
@@ -28,16 +28,16 @@ impl Lines {
 
 /// A position in an rt-app file: the path of keys, and the line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct JsonPlace<'a> {
     pub(super) origin: &'a str,
-    pub(super) lines: &'a Lines,
+    pub(super) lines: &'a LineEnds,
     /// Keys on the way from the root to this place; empty at the root.
     path: &'a str,
     byte: usize,
 }
 
-impl<'a> Place<'a> {
-    pub(super) fn root(origin: &'a str, lines: &'a Lines) -> Self {
+impl<'a> JsonPlace<'a> {
+    pub(super) fn at_root(origin: &'a str, lines: &'a LineEnds) -> Self {
         Self {
             origin,
             lines,
@@ -46,15 +46,15 @@ impl<'a> Place<'a> {
         }
     }
 
-    pub(super) fn line(&self) -> usize {
+    pub(super) fn line_number(&self) -> usize {
         self.lines.line_at_byte(self.byte)
     }
 
     /// A problem here.
-    pub(super) fn error(&self, message: impl Into<String>) -> RtAppError {
+    pub(super) fn error_here(&self, message: impl Into<String>) -> RtAppError {
         RtAppError {
             origin: self.origin.to_owned(),
-            line: Some(self.line()),
+            line: Some(self.line_number()),
             key: (!self.path.is_empty()).then(|| self.path.to_owned()),
             message: message.into(),
             suggestion: None,
@@ -65,14 +65,14 @@ impl<'a> Place<'a> {
     /// The error for an unknown name at this place, with the nearest of the `known` names.
     pub(super) fn unknown_name_error<'k>(
         &self,
-        what: &str,
+        name_kind: &str,
         name: &str,
         known: impl IntoIterator<Item = &'k str>,
     ) -> RtAppError {
         RtAppError {
             suggestion: similar_name(name, known).map(Box::from),
-            ..self.error(format!(
-                "{what} `{}` is not known",
+            ..self.error_here(format!(
+                "{name_kind} `{}` is not known",
                 escape_and_shorten(name)
             ))
         }
@@ -81,19 +81,19 @@ impl<'a> Place<'a> {
 
 /// A key in a JSON object, with its value and position.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a, 'v> {
+pub(super) struct JsonEntry<'a, 'v> {
     pub(super) name: &'v str,
     /// Whether the same object has this key before, too.
     pub(super) again: bool,
     pub(super) value: &'v Value<'a>,
-    pub(super) place: Place<'v>,
+    pub(super) place: JsonPlace<'v>,
 }
 
 /// Calls `each` for every key of a JSON object, in the order of the file.
-pub(super) fn for_each_entry<'a>(
+pub(super) fn for_each_json_entry<'a>(
     object: &Object<'a>,
-    place: &Place<'_>,
-    mut each: impl FnMut(Entry<'a, '_>) -> Result<(), RtAppError>,
+    place: &JsonPlace<'_>,
+    mut each: impl FnMut(JsonEntry<'a, '_>) -> Result<(), RtAppError>,
 ) -> Result<(), RtAppError> {
     let mut seen = HashSet::with_capacity(object.properties.len());
     for ObjectProp { range, name, value } in &object.properties {
@@ -102,11 +102,11 @@ pub(super) fn for_each_entry<'a>(
             "" => escape_and_shorten(name),
             parent => format!("{parent}.{}", escape_and_shorten(name)),
         };
-        each(Entry {
+        each(JsonEntry {
             name,
             again: !seen.insert(name),
             value,
-            place: Place {
+            place: JsonPlace {
                 path: &path,
                 byte: range.start,
                 ..*place
@@ -117,7 +117,7 @@ pub(super) fn for_each_entry<'a>(
 }
 
 /// The kind of a JSON value in words, for messages.
-fn kind_in_words(value: &Value<'_>) -> &'static str {
+fn json_type_clause(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "is a string",
         Value::NumberLit(_) => "is a number",
@@ -128,11 +128,14 @@ fn kind_in_words(value: &Value<'_>) -> &'static str {
     }
 }
 
-impl<'a, 'v> Entry<'a, 'v> {
-    fn wrong_type_error(&self, wanted: &str) -> RtAppError {
+impl<'a, 'v> JsonEntry<'a, 'v> {
+    fn wrong_json_type_error(&self, wanted: &str) -> RtAppError {
         let mut place = self.place;
         place.byte = self.value.range().start;
-        place.error(format!("{}; {wanted} is wanted", kind_in_words(self.value)))
+        place.error_here(format!(
+            "{}; {wanted} is wanted",
+            json_type_clause(self.value)
+        ))
     }
 
     /// Whether the key has no value: `null`, or nothing before `workgen` filled it in.
@@ -140,42 +143,42 @@ impl<'a, 'v> Entry<'a, 'v> {
         matches!(self.value, Value::NullKeyword(_))
     }
 
-    pub(super) fn object(&self) -> Result<&'v Object<'a>, RtAppError> {
+    pub(super) fn expect_object(&self) -> Result<&'v Object<'a>, RtAppError> {
         match self.value {
             Value::Object(object) => Ok(object),
-            _ => Err(self.wrong_type_error("an object")),
+            _ => Err(self.wrong_json_type_error("an object")),
         }
     }
 
-    pub(super) fn array(&self) -> Result<&'v Array<'a>, RtAppError> {
+    pub(super) fn expect_array(&self) -> Result<&'v Array<'a>, RtAppError> {
         match self.value {
             Value::Array(array) => Ok(array),
-            _ => Err(self.wrong_type_error("an array")),
+            _ => Err(self.wrong_json_type_error("an array")),
         }
     }
 
-    pub(super) fn text(&self) -> Result<&'v str, RtAppError> {
+    pub(super) fn expect_text(&self) -> Result<&'v str, RtAppError> {
         match self.value {
             Value::StringLit(text) => Ok(&text.value),
-            _ => Err(self.wrong_type_error("a string")),
+            _ => Err(self.wrong_json_type_error("a string")),
         }
     }
 
-    pub(super) fn boolean(&self) -> Result<bool, RtAppError> {
+    pub(super) fn expect_boolean(&self) -> Result<bool, RtAppError> {
         match self.value {
             Value::BooleanLit(boolean) => Ok(boolean.value),
-            _ => Err(self.wrong_type_error("true or false")),
+            _ => Err(self.wrong_json_type_error("true or false")),
         }
     }
 
     /// The value as an integer between `least` and `most`.
-    pub(super) fn integer(&self, least: i64, most: i64) -> Result<i64, RtAppError> {
+    pub(super) fn expect_integer_within(&self, least: i64, most: i64) -> Result<i64, RtAppError> {
         let Value::NumberLit(number) = self.value else {
-            return Err(self.wrong_type_error("a whole number"));
+            return Err(self.wrong_json_type_error("a whole number"));
         };
         let place = self.place;
         let number: i64 = number.value.parse().map_err(|_| {
-            place.error(format!(
+            place.error_here(format!(
                 "`{}` is no whole number",
                 escape_and_shorten(number.value)
             ))
@@ -183,7 +186,7 @@ impl<'a, 'v> Entry<'a, 'v> {
         if (least..=most).contains(&number) {
             Ok(number)
         } else {
-            Err(place.error(format!("{number} is not between {least} and {most}")))
+            Err(place.error_here(format!("{number} is not between {least} and {most}")))
         }
     }
 }

@@ -6,7 +6,7 @@ use wakepath_units::Nanoseconds;
 
 use super::{Calibration, Phase, RtAppEvent, RtAppFile, RtAppVersion, RtTask, Scheduling};
 
-pub(super) fn write_file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn write_rt_app_file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let duration = match file.duration {
         Some(duration) => (duration.0 / 1_000_000_000).to_string(),
         None => "-1".to_owned(),
@@ -25,7 +25,7 @@ pub(super) fn write_file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::R
         "  \"global\": {{ \"duration\": {duration}, \"calibration\": {calibration}{version} }},"
     )?;
     writeln!(f, "  \"tasks\": {{")?;
-    write_separated(f, &file.tasks, |f, task| self::write_task(task, f))?;
+    write_lines_with_commas(f, &file.tasks, |f, task| self::write_task(task, f))?;
     writeln!(f, "  }}\n}}")
 }
 
@@ -33,21 +33,29 @@ fn write_task(task: &RtTask, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "    {}: {{", quote_json(&task.name))?;
     writeln!(f, "      \"instance\": {},", task.instances)?;
     writeln!(f, "      \"delay\": {},", task.delay.0 / 1000)?;
-    writeln!(f, "      \"loop\": {},", format_loops(task.loops))?;
+    writeln!(
+        f,
+        "      \"loop\": {},",
+        format_loops_or_minus_one(task.loops)
+    )?;
     write_scheduling(f, Some(task.scheduling), "      ")?;
     write_cpus(f, task.cpus.as_deref(), "      ")?;
     writeln!(f, "      \"phases\": {{")?;
-    write_separated(f, &task.phases, |f, phase| self::write_phase(phase, f))?;
+    write_lines_with_commas(f, &task.phases, |f, phase| self::write_phase(phase, f))?;
     write!(f, "      }}\n    }}")
 }
 
 fn write_phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "        {}: {{", quote_json(&phase.name))?;
-    writeln!(f, "          \"loop\": {},", format_loops(phase.loops))?;
+    writeln!(
+        f,
+        "          \"loop\": {},",
+        format_loops_or_minus_one(phase.loops)
+    )?;
     write_scheduling(f, phase.scheduling, "          ")?;
     write_cpus(f, phase.cpus.as_deref(), "          ")?;
     let mut number = 0;
-    write_separated(f, &phase.events, |f, event| {
+    write_lines_with_commas(f, &phase.events, |f, event| {
         // rt-app itself wants the keys of an object to differ.
         number += 1;
         write!(f, "          ")?;
@@ -56,11 +64,11 @@ fn write_phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "        }}")
 }
 
-fn write_event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_event(event: &RtAppEvent, key_suffix: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (name, value) = match event {
-        RtAppEvent::Run(time) => ("run", format_microseconds(*time)),
-        RtAppEvent::Runtime(time) => ("runtime", format_microseconds(*time)),
-        RtAppEvent::Sleep(time) => ("sleep", format_microseconds(*time)),
+        RtAppEvent::Run(time) => ("run", format_whole_microseconds(*time)),
+        RtAppEvent::Runtime(time) => ("runtime", format_whole_microseconds(*time)),
+        RtAppEvent::Sleep(time) => ("sleep", format_whole_microseconds(*time)),
         RtAppEvent::Timer {
             timer,
             period,
@@ -70,7 +78,7 @@ fn write_event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) ->
             format!(
                 "{{ \"ref\": {}, \"period\": {}, \"mode\": \"{}\" }}",
                 quote_json(timer),
-                format_microseconds(*period),
+                format_whole_microseconds(*period),
                 if *absolute { "absolute" } else { "relative" }
             ),
         ),
@@ -93,10 +101,10 @@ fn write_event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) ->
         RtAppEvent::Mem(bytes) => ("mem", bytes.to_string()),
         RtAppEvent::IoRun(bytes) => ("iorun", bytes.to_string()),
     };
-    write!(f, "\"{name}{number}\": {value}")
+    write!(f, "\"{name}{key_suffix}\": {value}")
 }
 
-fn format_microseconds(time: Nanoseconds) -> String {
+fn format_whole_microseconds(time: Nanoseconds) -> String {
     (time.0 / 1000).to_string()
 }
 
@@ -108,7 +116,7 @@ fn format_condition_and_mutex(condition: &str, mutex: &str) -> String {
     )
 }
 
-fn format_loops(loops: Option<u64>) -> String {
+fn format_loops_or_minus_one(loops: Option<u64>) -> String {
     loops.map_or_else(|| "-1".to_owned(), |n| n.to_string())
 }
 
@@ -136,7 +144,7 @@ fn write_cpus(f: &mut fmt::Formatter<'_>, cpus: Option<&[usize]>, indent: &str) 
 }
 
 /// Writes each item on its own line, with commas in between.
-fn write_separated<T>(
+fn write_lines_with_commas<T>(
     f: &mut fmt::Formatter<'_>,
     items: &[T],
     mut write: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,

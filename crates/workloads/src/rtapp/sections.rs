@@ -7,16 +7,17 @@ use wakepath_units::Nanoseconds;
 use wakepath_units::spelling::similar_name;
 
 use super::events::{self, InTask, NAMES};
-use super::place::{Entry, Lines, Place, for_each_entry};
-use super::warnings::Warnings;
+use super::place::{JsonEntry, JsonPlace, LineEnds, for_each_json_entry};
+use super::warnings::RtAppWarnings;
 use super::{
     Calibration, MAX_EVENTS, MAX_THREADS, Phase, RtAppError, RtAppEvent, RtAppFile, RtAppVersion,
     RtAppWarning, RtTask, Scheduling,
 };
 use crate::text::escape_and_shorten;
 
-/// Keys in `global` that a simulation does not need: what to log and where.
-const LOGGING: [&str; 9] = [
+/// Keys in `global` without effect on a simulation: logging, locked memory, the device and the buffer of I/O and
+/// memory steps.
+const WITHOUT_EFFECT: [&str; 9] = [
     "logdir",
     "log_basename",
     "log_size",
@@ -61,9 +62,9 @@ const MAX_CPUS: i64 = 65_535;
 /// Most reasons that a refusal lists.
 const MOST_REASONS: usize = 20;
 
-struct Reader<'a> {
+struct RtAppReader<'a> {
     file: RtAppFile,
-    warnings: Warnings,
+    warnings: RtAppWarnings,
     /// Task names so far, each with the last number that was appended.
     names: HashMap<String, u64>,
     default_policy: Scheduling,
@@ -73,32 +74,32 @@ struct Reader<'a> {
     origin: &'a str,
 }
 
-pub(super) fn read_file(
+pub(super) fn read_rt_app_file(
     root: &Value<'_>,
     text: &str,
     origin: &str,
     version: Option<RtAppVersion>,
 ) -> Result<RtAppFile, RtAppError> {
-    let lines = Lines::new(text);
-    let place = Place::root(origin, &lines);
+    let lines = LineEnds::new(text);
+    let place = JsonPlace::at_root(origin, &lines);
     let Value::Object(root) = root else {
-        return Err(place.error("is no object"));
+        return Err(place.error_here("is no object"));
     };
-    let mut reader = Reader::for_file(origin, version.unwrap_or_default());
+    let mut reader = RtAppReader::for_file(origin, version.unwrap_or_default());
     // The global object may come last, but its default policy counts for all tasks.
     let (mut has_tasks, mut unknown) = (false, None);
-    for_each_entry(root, &place, |entry| {
+    for_each_json_entry(root, &place, |entry| {
         match entry.name {
             "tasks" | "global" | "resources" if entry.again => {
-                reader.warnings.add_ignored(&entry, []);
+                reader.warnings.add_ignored_key(&entry, []);
             }
             "global" if entry.has_no_value() => {}
-            "global" => reader.read_global(entry.object()?, &entry.place, version)?,
+            "global" => reader.read_global_object(entry.expect_object()?, &entry.place, version)?,
             "tasks" => has_tasks = true,
             "resources" => {}
             other => {
                 let known = ["tasks", "global", "resources"];
-                reader.warnings.add_ignored(&entry, known);
+                reader.warnings.add_ignored_key(&entry, known);
                 unknown.get_or_insert_with(|| entry.place.unknown_name_error("key", other, known));
             }
         }
@@ -107,18 +108,20 @@ pub(super) fn read_file(
     if let (false, Some(error)) = (has_tasks, unknown) {
         return Err(error);
     }
-    for_each_entry(root, &place, |entry| match entry.name {
-        "tasks" if !entry.again => for_each_entry(entry.object()?, &entry.place, |task| {
-            let read = reader.read_task(&task);
-            reader.keep_refusal(read);
-            Ok(())
-        }),
+    for_each_json_entry(root, &place, |entry| match entry.name {
+        "tasks" if !entry.again => {
+            for_each_json_entry(entry.expect_object()?, &entry.place, |task| {
+                let read = reader.read_task(&task);
+                reader.keep_error_if_any(read);
+                Ok(())
+            })
+        }
         _ => Ok(()),
     })?;
-    reader.finish_file()
+    reader.check_and_finish_file()
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RtAppReader<'a> {
     fn for_file(origin: &'a str, version: RtAppVersion) -> Self {
         Self {
             file: RtAppFile {
@@ -131,7 +134,7 @@ impl<'a> Reader<'a> {
                 calibration: Calibration::default(),
                 warnings: Vec::new(),
             },
-            warnings: Warnings::default(),
+            warnings: RtAppWarnings::default(),
             names: HashMap::new(),
             default_policy: Scheduling::default(),
             events: 0,
@@ -141,67 +144,72 @@ impl<'a> Reader<'a> {
     }
 
     /// Keeps the reason for a refusal and goes on, so that all problems of a file are reported at once.
-    fn keep_refusal(&mut self, read: Result<(), RtAppError>) {
+    fn keep_error_if_any(&mut self, read: Result<(), RtAppError>) {
         if let Err(error) = read {
             self.refused.push(error);
         }
     }
 
-    fn read_global(
+    fn read_global_object(
         &mut self,
         object: &Object<'_>,
-        place: &Place<'_>,
+        place: &JsonPlace<'_>,
         version: Option<RtAppVersion>,
     ) -> Result<(), RtAppError> {
-        for_each_entry(object, place, |entry| {
+        for_each_json_entry(object, place, |entry| {
             let read = self.read_global_key(&entry, version);
-            self.keep_refusal(read);
+            self.keep_error_if_any(read);
             Ok(())
         })
     }
 
     fn read_global_key(
         &mut self,
-        entry: &Entry<'_, '_>,
+        entry: &JsonEntry<'_, '_>,
         version: Option<RtAppVersion>,
     ) -> Result<(), RtAppError> {
         match entry.name {
-            known if entry.again => self.warnings.add_ignored(entry, [known]),
+            known if entry.again => self.warnings.add_ignored_key(entry, [known]),
             _ if entry.has_no_value() => {}
             "duration" => {
-                let seconds = entry.integer(i64::from(i32::MIN), MAX_LOOPS)?;
+                let seconds = entry.expect_integer_within(i64::from(i32::MIN), MAX_LOOPS)?;
                 self.file.duration = match u64::try_from(seconds) {
                     Ok(0) | Err(_) => None,
                     Ok(seconds) => Some(Nanoseconds::from_secs(seconds)),
                 };
             }
-            "default_policy" => self.default_policy = read_policy(entry, &mut self.warnings)?,
+            "default_policy" => {
+                self.default_policy = read_scheduling_policy(entry, &mut self.warnings)?
+            }
             "calibration" => self.read_calibration(entry)?,
             "rt_app_version" => {
-                let own: RtAppVersion =
-                    (entry.text()?.parse()).map_err(|e: String| entry.place.error(e))?;
+                let own: RtAppVersion = (entry.expect_text()?.parse())
+                    .map_err(|e: String| entry.place.error_here(e))?;
                 self.file.version = version.unwrap_or(own);
             }
             "pi_enabled" => {
-                if entry.boolean()? {
-                    return Err(entry.place.error("priority inheritance is not supported"));
+                if entry.expect_boolean()? {
+                    return Err(entry
+                        .place
+                        .error_here("priority inheritance is not supported"));
                 }
             }
-            other if LOGGING.contains(&other) => {
+            other if WITHOUT_EFFECT.contains(&other) => {
                 self.warnings.add(entry, "has no effect on a simulation");
             }
             _ => {
                 let modelled = ["duration", "default_policy", "calibration", "pi_enabled"];
-                let known = modelled.into_iter().chain(LOGGING);
-                self.warnings.add_ignored(entry, known);
+                let known = modelled.into_iter().chain(WITHOUT_EFFECT);
+                self.warnings.add_ignored_key(entry, known);
             }
         }
         Ok(())
     }
 
-    fn read_calibration(&mut self, entry: &Entry<'_, '_>) -> Result<(), RtAppError> {
+    fn read_calibration(&mut self, entry: &JsonEntry<'_, '_>) -> Result<(), RtAppError> {
         if let Value::NumberLit(_) = entry.value {
-            let loop_ns = u32::try_from(entry.integer(0, MAX_LOOPS)?).unwrap_or_default();
+            let loop_ns =
+                u32::try_from(entry.expect_integer_within(0, MAX_LOOPS)?).unwrap_or_default();
             // A calibration of 0 ns means that rt-app measures CPU 0.
             if loop_ns > 0 {
                 self.file.calibration = Calibration::LoopNs(loop_ns);
@@ -213,7 +221,7 @@ impl<'a> Reader<'a> {
             }
             return Ok(());
         }
-        let cpu = entry.text()?.strip_prefix("CPU").and_then(|number| {
+        let cpu = entry.expect_text()?.strip_prefix("CPU").and_then(|number| {
             let digits = number.find(|c: char| !c.is_ascii_digit());
             let cpu: usize = number[..digits.unwrap_or(number.len())].parse().ok()?;
             (cpu <= MAX_CPUS as usize).then_some(cpu)
@@ -225,12 +233,12 @@ impl<'a> Reader<'a> {
             }
             None => Err(entry
                 .place
-                .error("expected a CPU such as \"CPU0\", or ns per loop")),
+                .error_here("expected a CPU such as \"CPU0\", or ns per loop")),
         }
     }
 
     /// A unique name for a task: `workgen` appends a number to a name that is taken.
-    fn make_unique_task_name(&mut self, task: &Entry<'_, '_>) -> String {
+    fn make_unique_task_name(&mut self, task: &JsonEntry<'_, '_>) -> String {
         let mut number = match self.names.get(task.name) {
             None => {
                 self.names.insert(task.name.to_owned(), 0);
@@ -255,9 +263,9 @@ impl<'a> Reader<'a> {
         name
     }
 
-    fn read_task(&mut self, task: &Entry<'_, '_>) -> Result<(), RtAppError> {
+    fn read_task(&mut self, task: &JsonEntry<'_, '_>) -> Result<(), RtAppError> {
         if task.name.is_empty() {
-            return Err(task.place.error("a task needs a name"));
+            return Err(task.place.error_here("a task needs a name"));
         }
         let name = self.make_unique_task_name(task);
         let in_task = InTask {
@@ -265,23 +273,23 @@ impl<'a> Reader<'a> {
             written: task.name,
             version: self.file.version,
         };
-        let object = task.object()?;
+        let object = task.expect_object()?;
         let refused = self.refused.len();
-        let mut own = Properties::default();
+        let mut own = TaskOrPhaseKeys::default();
         let (mut instances, mut delay) = (1, Nanoseconds::ZERO);
         let mut phases = None;
         let mut events = Vec::new();
-        for_each_entry(object, &task.place, |entry| {
+        for_each_json_entry(object, &task.place, |entry| {
             match entry.name {
                 known @ ("instance" | "delay" | "phases") if entry.again => {
-                    self.warnings.add_ignored(&entry, [known]);
+                    self.warnings.add_ignored_key(&entry, [known]);
                 }
                 "instance" | "delay" | "phases" if entry.has_no_value() => {}
-                "instance" => match entry.integer(0, i64::from(MAX_THREADS)) {
+                "instance" => match entry.expect_integer_within(0, i64::from(MAX_THREADS)) {
                     Ok(number) => instances = u32::try_from(number).unwrap_or_default(),
                     Err(error) => self.refused.push(error),
                 },
-                "delay" => match entry.integer(0, MAX_LOOPS) {
+                "delay" => match entry.expect_integer_within(0, MAX_LOOPS) {
                     Ok(us) => delay = Nanoseconds::from_micros(us.unsigned_abs()),
                     Err(error) => self.refused.push(error),
                 },
@@ -289,40 +297,45 @@ impl<'a> Reader<'a> {
                     Ok(all) => phases = Some(all),
                     Err(error) => self.refused.push(error),
                 },
-                _ => self.read_common_key_or_keep_refusal(&entry, in_task, &mut own, &mut events),
+                _ => self.read_task_or_phase_key_or_keep_error(
+                    &entry,
+                    in_task,
+                    &mut own,
+                    &mut events,
+                ),
             }
             Ok(())
         })?;
         if self.refused.len() > refused {
             return Ok(());
         }
-        let scheduling = own.choose_scheduling(self.default_policy, &task.place)?;
-        let Some(phases) = self.choose_phases(task, phases, events)? else {
+        let scheduling = own.scheduling_if_given(self.default_policy, &task.place)?;
+        let Some(phases) = self.choose_own_phases_or_make_one(task, phases, events)? else {
             return Err(own.no_event_error(&task.place));
         };
         let task_read = RtTask {
-            line: task.place.line(),
+            line: task.place.line_number(),
             instances,
             delay,
-            loops: own.loop_count(-1),
+            loops: own.loop_count_unless_forever(-1),
             scheduling: scheduling.unwrap_or(self.default_policy),
             cpus: own.cpus,
             phases,
             name,
         };
-        self.add_task_within_limit(task_read, &task.place)
+        self.add_task_and_report_first_excess(task_read, &task.place)
     }
 
     /// The phases of a task: its own, or one made from its events. `None`: the task has neither.
-    fn choose_phases(
+    fn choose_own_phases_or_make_one(
         &mut self,
-        task: &Entry<'_, '_>,
+        task: &JsonEntry<'_, '_>,
         phases: Option<Vec<Phase>>,
         events: Vec<RtAppEvent>,
     ) -> Result<Option<Vec<Phase>>, RtAppError> {
         match phases {
             Some(phases) if phases.is_empty() => {
-                Err(task.place.error("does nothing: it has no phase"))
+                Err(task.place.error_here("does nothing: it has no phase"))
             }
             Some(phases) => {
                 if !events.is_empty() {
@@ -345,29 +358,33 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds a task. The first task with which there are too many threads is an error.
-    fn add_task_within_limit(&mut self, task: RtTask, place: &Place<'_>) -> Result<(), RtAppError> {
-        let fitted = self.threads_fit();
+    fn add_task_and_report_first_excess(
+        &mut self,
+        task: RtTask,
+        place: &JsonPlace<'_>,
+    ) -> Result<(), RtAppError> {
+        let fitted = self.thread_count_is_within_limit();
         self.file.tasks.push(task);
-        if fitted && !self.threads_fit() {
+        if fitted && !self.thread_count_is_within_limit() {
             let message = format!("makes more than {MAX_THREADS} threads");
-            return Err(place.error(message));
+            return Err(place.error_here(message));
         }
         Ok(())
     }
 
     /// Whether the number of threads so far is within the limit.
-    fn threads_fit(&self) -> bool {
+    fn thread_count_is_within_limit(&self) -> bool {
         let most = u64::from(MAX_THREADS);
         self.file.thread_count() <= most && self.file.tasks.len() as u64 <= most
     }
 
     fn read_phases(
         &mut self,
-        all: &Entry<'_, '_>,
+        all: &JsonEntry<'_, '_>,
         task: InTask<'_>,
     ) -> Result<Vec<Phase>, RtAppError> {
         let mut phases = Vec::new();
-        for_each_entry(all.object()?, &all.place, |phase| {
+        for_each_json_entry(all.expect_object()?, &all.place, |phase| {
             match self.read_phase(&phase, task) {
                 Ok(phase) => phases.push(phase),
                 Err(error) => self.refused.push(error),
@@ -377,12 +394,16 @@ impl<'a> Reader<'a> {
         Ok(phases)
     }
 
-    fn read_phase(&mut self, phase: &Entry<'_, '_>, task: InTask<'_>) -> Result<Phase, RtAppError> {
+    fn read_phase(
+        &mut self,
+        phase: &JsonEntry<'_, '_>,
+        task: InTask<'_>,
+    ) -> Result<Phase, RtAppError> {
         let refused = self.refused.len();
-        let mut own = Properties::default();
+        let mut own = TaskOrPhaseKeys::default();
         let mut events = Vec::new();
-        for_each_entry(phase.object()?, &phase.place, |entry| {
-            self.read_common_key_or_keep_refusal(&entry, task, &mut own, &mut events);
+        for_each_json_entry(phase.expect_object()?, &phase.place, |entry| {
+            self.read_task_or_phase_key_or_keep_error(&entry, task, &mut own, &mut events);
             Ok(())
         })?;
         if events.is_empty() && self.refused.len() == refused {
@@ -390,58 +411,64 @@ impl<'a> Reader<'a> {
         }
         Ok(Phase {
             name: phase.name.to_owned(),
-            loops: own.loop_count(1),
-            scheduling: own.choose_scheduling(self.default_policy, &phase.place)?,
+            loops: own.loop_count_unless_forever(1),
+            scheduling: own.scheduling_if_given(self.default_policy, &phase.place)?,
             cpus: own.cpus,
             events,
         })
     }
 
     /// Reads a key that tasks and phases have in common; a refusal is kept.
-    fn read_common_key_or_keep_refusal(
+    fn read_task_or_phase_key_or_keep_error(
         &mut self,
-        entry: &Entry<'_, '_>,
+        entry: &JsonEntry<'_, '_>,
         task: InTask<'_>,
-        own: &mut Properties,
+        own: &mut TaskOrPhaseKeys,
         events: &mut Vec<RtAppEvent>,
     ) {
-        let read = self.read_common_key(entry, task, own, events);
-        self.keep_refusal(read);
+        let read = self.read_task_or_phase_key(entry, task, own, events);
+        self.keep_error_if_any(read);
     }
 
-    fn read_common_key(
+    fn read_task_or_phase_key(
         &mut self,
-        entry: &Entry<'_, '_>,
+        entry: &JsonEntry<'_, '_>,
         task: InTask<'_>,
-        own: &mut Properties,
+        own: &mut TaskOrPhaseKeys,
         events: &mut Vec<RtAppEvent>,
     ) -> Result<(), RtAppError> {
         let is_property = PROPERTIES.contains(&entry.name);
         if is_property && (entry.again || entry.has_no_value()) {
             if entry.again {
-                self.warnings.add_ignored(entry, []);
+                self.warnings.add_ignored_key(entry, []);
             }
             return Ok(());
         }
         match entry.name {
             "loop" => {
-                own.loops = Some(match entry.integer(-1, MAX_LOOPS)? {
-                    0 => return Err(entry.place.error("0 loops: is -1 for ever, or at least 1")),
+                own.loops = Some(match entry.expect_integer_within(-1, MAX_LOOPS)? {
+                    0 => {
+                        return Err(entry
+                            .place
+                            .error_here("0 loops: is -1 for ever, or at least 1"));
+                    }
                     loops => loops,
                 });
             }
-            "policy" => own.policy = Some(read_policy(entry, &mut self.warnings)?),
-            "priority" => own.priority = Some(entry.integer(-20, 99)?),
-            "cpus" => own.cpus = Some(read_cpus(entry)?),
+            "policy" => own.policy = Some(read_scheduling_policy(entry, &mut self.warnings)?),
+            "priority" => own.priority = Some(entry.expect_integer_within(-20, 99)?),
+            "cpus" => own.cpus = Some(read_cpu_list(entry)?),
             "util_min" | "util_max" => {
                 // rt-app's value for no change of the priority.
-                if entry.integer(-1, 1024)? != -1 {
-                    return Err(entry.place.error("utilisation clamping is not supported"));
+                if entry.expect_integer_within(-1, 1024)? != -1 {
+                    return Err(entry
+                        .place
+                        .error_here("utilisation clamping is not supported"));
                 }
             }
             "taskgroup" => {
-                if !entry.text()?.is_empty() {
-                    return Err(entry.place.error("task groups are not supported"));
+                if !entry.expect_text()?.is_empty() {
+                    return Err(entry.place.error_here("task groups are not supported"));
                 }
             }
             "dl-runtime" | "dl-period" | "dl-deadline" => {
@@ -454,37 +481,41 @@ impl<'a> Reader<'a> {
                 self.warnings
                     .add(entry, "has no effect: memory is the same everywhere");
             }
-            key => self.read_event_into(key, entry, task, own, events)?,
+            key => self.add_event_or_note_unknown_key(key, entry, task, own, events)?,
         }
         Ok(())
     }
 
     /// Reads the event that a key stands for, and adds the event to `events`.
-    fn read_event_into(
+    fn add_event_or_note_unknown_key(
         &mut self,
         key: &str,
-        entry: &Entry<'_, '_>,
+        entry: &JsonEntry<'_, '_>,
         task: InTask<'_>,
-        own: &mut Properties,
+        own: &mut TaskOrPhaseKeys,
         events: &mut Vec<RtAppEvent>,
     ) -> Result<(), RtAppError> {
-        let Some(kind) = events::find_event_kind(key, task.version) else {
-            self.warnings.add_ignored(entry, common_keys());
-            own.unknown
-                .get_or_insert_with(|| entry.place.unknown_name_error("key", key, common_keys()));
+        let Some(kind) = events::find_event_kind_by_prefix(key, task.version) else {
+            self.warnings
+                .add_ignored_key(entry, task_and_phase_key_names());
+            own.unknown.get_or_insert_with(|| {
+                entry
+                    .place
+                    .unknown_name_error("key", key, task_and_phase_key_names())
+            });
             return Ok(());
         };
         events.push(events::read_event(kind, entry, task, &mut self.warnings)?);
         self.events += 1;
         if self.events == MAX_EVENTS + 1 {
             let message = format!("is one more than {MAX_EVENTS} events");
-            return Err(entry.place.error(message));
+            return Err(entry.place.error_here(message));
         }
         Ok(())
     }
 
     /// Checks what needs all tasks, and returns the file, or all reasons for a refusal.
-    fn finish_file(mut self) -> Result<RtAppFile, RtAppError> {
+    fn check_and_finish_file(mut self) -> Result<RtAppFile, RtAppError> {
         if let Some(refusal) = join_refusals(self.refused) {
             return Err(refusal);
         }
@@ -492,7 +523,7 @@ impl<'a> Reader<'a> {
             let message = "has no task with a thread";
             return Err(RtAppError::for_file(self.origin, message));
         }
-        self.file.warnings = self.warnings.into_list();
+        self.file.warnings = self.warnings.into_list_noting_excess();
         let resumed = warn_of_lost_resumes(&self.file.tasks);
         self.file.warnings.extend(resumed);
         Ok(self.file)
@@ -561,7 +592,7 @@ fn warn_of_lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
 
 /// Keys that a task or a phase has about itself.
 #[derive(Default)]
-struct Properties {
+struct TaskOrPhaseKeys {
     /// The value of `loop` as in the file: -1 for ever.
     loops: Option<i64>,
     policy: Option<Scheduling>,
@@ -571,23 +602,23 @@ struct Properties {
     unknown: Option<RtAppError>,
 }
 
-impl Properties {
+impl TaskOrPhaseKeys {
     /// The error for a task or phase without an event: perhaps an event's key is misspelt.
-    fn no_event_error(self, place: &Place<'_>) -> RtAppError {
+    fn no_event_error(self, place: &JsonPlace<'_>) -> RtAppError {
         (self.unknown.filter(|error| error.suggestion.is_some()))
-            .unwrap_or_else(|| place.error("does nothing: it has no event"))
+            .unwrap_or_else(|| place.error_here("does nothing: it has no event"))
     }
 
     /// How often to repeat; `None` is for ever.
-    fn loop_count(&self, default: i64) -> Option<u64> {
+    fn loop_count_unless_forever(&self, default: i64) -> Option<u64> {
         u64::try_from(self.loops.unwrap_or(default)).ok()
     }
 
     /// The scheduling that the keys ask for; `None` without such keys.
-    fn choose_scheduling(
+    fn scheduling_if_given(
         &self,
         default: Scheduling,
-        place: &Place<'_>,
+        place: &JsonPlace<'_>,
     ) -> Result<Option<Scheduling>, RtAppError> {
         let (policy, priority) = match (self.policy, self.priority) {
             (None, None) => return Ok(None),
@@ -599,7 +630,7 @@ impl Properties {
             .find(|(name, ..)| *name == policy.policy_name())
             .map_or(0..=0, |(.., least, most)| *least..=*most);
         if !range.contains(&priority) {
-            return Err(place.error(format!(
+            return Err(place.error_here(format!(
                 "priority {priority} is not between {} and {}, as {} has it",
                 range.start(),
                 range.end(),
@@ -621,10 +652,13 @@ impl Properties {
     }
 }
 
-fn read_policy(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<Scheduling, RtAppError> {
-    let name = match entry.text()? {
+fn read_scheduling_policy(
+    entry: &JsonEntry<'_, '_>,
+    warnings: &mut RtAppWarnings,
+) -> Result<Scheduling, RtAppError> {
+    let name = match entry.expect_text()? {
         "SCHED_DEADLINE" => {
-            return Err(entry.place.error("SCHED_DEADLINE is not supported"));
+            return Err(entry.place.error_here("SCHED_DEADLINE is not supported"));
         }
         "SCHED_BATCH" => {
             warnings.add(entry, "SCHED_BATCH is taken as SCHED_OTHER");
@@ -642,14 +676,14 @@ fn read_policy(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<Schedul
         })
 }
 
-fn read_cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
+fn read_cpu_list(entry: &JsonEntry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
     let mut cpus = Vec::new();
-    for value in &entry.array()?.elements {
-        let element = Entry { value, ..*entry };
-        cpus.push(usize::try_from(element.integer(0, MAX_CPUS)?).unwrap_or_default());
+    for value in &entry.expect_array()?.elements {
+        let element = JsonEntry { value, ..*entry };
+        cpus.push(usize::try_from(element.expect_integer_within(0, MAX_CPUS)?).unwrap_or_default());
     }
     if cpus.is_empty() {
-        return Err(entry.place.error("names no CPU"));
+        return Err(entry.place.error_here("names no CPU"));
     }
     cpus.sort_unstable();
     cpus.dedup();
@@ -657,7 +691,7 @@ fn read_cpus(entry: &Entry<'_, '_>) -> Result<Vec<usize>, RtAppError> {
 }
 
 /// All names of keys that a task or a phase can have.
-fn common_keys() -> impl Iterator<Item = &'static str> {
+fn task_and_phase_key_names() -> impl Iterator<Item = &'static str> {
     let own = ["phases", "instance", "delay"];
     (NAMES.iter().map(|(name, _)| *name))
         .chain(PROPERTIES)

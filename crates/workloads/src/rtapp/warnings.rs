@@ -3,14 +3,14 @@
 use wakepath_units::spelling::similar_name;
 
 use super::RtAppWarning;
-use super::place::Entry;
+use super::place::JsonEntry;
 
 /// Most separate warnings.
 const MOST: usize = 40;
 
 /// Warnings about an rt-app file so far.
 #[derive(Debug, Default)]
-pub(super) struct Warnings {
+pub(super) struct RtAppWarnings {
     all: Vec<RtAppWarning>,
     /// Rules that the warnings are about, each with the position of its warning.
     rules: Vec<String>,
@@ -18,16 +18,16 @@ pub(super) struct Warnings {
     beyond: usize,
 }
 
-impl Warnings {
+impl RtAppWarnings {
     /// Adds a warning about a key that has another effect than a user may expect.
-    pub(super) fn add(&mut self, entry: &Entry<'_, '_>, message: &str) {
+    pub(super) fn add(&mut self, entry: &JsonEntry<'_, '_>, message: &str) {
         self.add_or_count_case(entry, entry.name, message, String::new);
     }
 
     /// Adds a warning about an ignored key: not among `known`, or repeated in the object.
-    pub(super) fn add_ignored<'k>(
+    pub(super) fn add_ignored_key<'k>(
         &mut self,
-        entry: &Entry<'_, '_>,
+        entry: &JsonEntry<'_, '_>,
         known: impl IntoIterator<Item = &'k str>,
     ) {
         if entry.again {
@@ -38,14 +38,16 @@ impl Warnings {
             return;
         }
         let rule = "is not known, and ignored as by rt-app";
-        self.add_or_count_case(entry, entry.name, rule, || suggestion(entry.name, known));
+        self.add_or_count_case(entry, entry.name, rule, || {
+            did_you_mean_clause(entry.name, known)
+        });
     }
 
     /// Adds a warning for the first case of a rule on a key, with the text from `first_case`. Further cases are only
     /// counted.
     pub(super) fn add_or_count_case(
         &mut self,
-        entry: &Entry<'_, '_>,
+        entry: &JsonEntry<'_, '_>,
         key: &str,
         rule: &str,
         first_case: impl FnOnce() -> String,
@@ -56,7 +58,7 @@ impl Warnings {
             self.all[index].count += 1;
         } else if self.all.len() < MOST {
             self.all.push(RtAppWarning {
-                line: entry.place.line(),
+                line: entry.place.line_number(),
                 key: key.to_owned(),
                 message: format!("{rule}{}", first_case()),
                 count: 1,
@@ -67,7 +69,7 @@ impl Warnings {
         }
     }
 
-    pub(super) fn into_list(mut self) -> Vec<RtAppWarning> {
+    pub(super) fn into_list_noting_excess(mut self) -> Vec<RtAppWarning> {
         if let Some(last) = self.all.last_mut()
             && self.beyond > 0
         {
@@ -79,7 +81,7 @@ impl Warnings {
 }
 
 /// The probable meaning of an unknown key, as the end of a sentence; empty without a guess.
-fn suggestion<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+fn did_you_mean_clause<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     // A key from old versions of rt-app resembles no present key.
     if key == "frag" {
         return String::new();

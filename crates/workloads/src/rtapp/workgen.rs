@@ -25,7 +25,7 @@ enum Token {
 }
 
 /// Adds `: null` to keys without a value, and writes `True`, `False` and `Null` in small letters, as JSON does.
-pub(super) fn complete_values(text: &str) -> Cow<'_, str> {
+pub(super) fn add_null_values_and_lowercase_keywords(text: &str) -> Cow<'_, str> {
     let mut changes: Vec<(std::ops::Range<usize>, String)> = Vec::new();
     let mut open: Vec<Inside> = Vec::new();
     let mut at = 0;
@@ -33,19 +33,19 @@ pub(super) fn complete_values(text: &str) -> Cow<'_, str> {
         at = range.end;
         if let Some(Inside::AfterKey(end)) = open.last().copied() {
             if matches!(token, Token::Mark(b':')) {
-                replace_last(&mut open, Inside::BeforeValue);
+                replace_innermost(&mut open, Inside::BeforeValue);
                 continue;
             }
             changes.push((end..end, ": null".to_owned()));
-            replace_last(&mut open, Inside::BeforeKey);
+            replace_innermost(&mut open, Inside::BeforeKey);
         }
         match token {
             Token::Mark(b'{') => {
-                expect_key_after_value(&mut open);
+                note_that_value_begins(&mut open);
                 open.push(Inside::BeforeKey);
             }
             Token::Mark(b'[') => {
-                expect_key_after_value(&mut open);
+                note_that_value_begins(&mut open);
                 open.push(Inside::Array);
             }
             Token::Mark(b'}' | b']') => {
@@ -53,11 +53,11 @@ pub(super) fn complete_values(text: &str) -> Cow<'_, str> {
             }
             Token::Mark(_) => {}
             Token::String if open.last() == Some(&Inside::BeforeKey) => {
-                replace_last(&mut open, Inside::AfterKey(range.end));
+                replace_innermost(&mut open, Inside::AfterKey(range.end));
             }
-            Token::String => expect_key_after_value(&mut open),
+            Token::String => note_that_value_begins(&mut open),
             Token::Word => {
-                expect_key_after_value(&mut open);
+                note_that_value_begins(&mut open);
                 let word = &text[range.clone()];
                 let keyword = word.to_ascii_lowercase();
                 if word != keyword && ["true", "false", "null"].contains(&keyword.as_str()) {
@@ -77,16 +77,16 @@ pub(super) fn complete_values(text: &str) -> Cow<'_, str> {
     Cow::Owned(completed)
 }
 
-fn replace_last(open: &mut [Inside], with: Inside) {
+fn replace_innermost(open: &mut [Inside], with: Inside) {
     if let Some(last) = open.last_mut() {
         *last = with;
     }
 }
 
 /// A value begins: after the value of a key comes the next key.
-fn expect_key_after_value(open: &mut [Inside]) {
+fn note_that_value_begins(open: &mut [Inside]) {
     if open.last() == Some(&Inside::BeforeValue) {
-        replace_last(open, Inside::BeforeKey);
+        replace_innermost(open, Inside::BeforeKey);
     }
 }
 
@@ -102,9 +102,9 @@ fn next_token(text: &str, from: usize) -> Option<(Token, std::ops::Range<usize>)
         } else if rest.starts_with("/*") {
             at += rest.find("*/").map_or(rest.len(), |end| end + 2);
         } else if first == b'"' || first == b'\'' {
-            return Some((Token::String, at..end_of_string(bytes, at)));
-        } else if is_word(first) {
-            let length = bytes[at..].iter().take_while(|b| is_word(**b)).count();
+            return Some((Token::String, at..end_of_string_literal(bytes, at)));
+        } else if is_word_byte(first) {
+            let length = bytes[at..].iter().take_while(|b| is_word_byte(**b)).count();
             return Some((Token::Word, at..at + length));
         } else if b"{}[]:,".contains(&first) {
             return Some((Token::Mark(first), at..at + 1));
@@ -114,12 +114,12 @@ fn next_token(text: &str, from: usize) -> Option<(Token, std::ops::Range<usize>)
     }
 }
 
-fn is_word(byte: u8) -> bool {
+fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-._".contains(&byte)
 }
 
 /// Position behind the string that begins at `start`.
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
+fn end_of_string_literal(bytes: &[u8], start: usize) -> usize {
     let quote = bytes[start];
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
@@ -152,7 +152,7 @@ mod tests {
             (r#"{"a": True, "b": "True"}"#, r#"{"a": true, "b": "True"}"#),
             (r#"[{"a"}, "b"]"#, r#"[{"a": null}, "b"]"#),
         ] {
-            assert_eq!(complete_values(text), completed);
+            assert_eq!(add_null_values_and_lowercase_keywords(text), completed);
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
             "{\"a\"",
             "}]\"",
         ] {
-            assert_eq!(complete_values(text), text);
+            assert_eq!(add_null_values_and_lowercase_keywords(text), text);
         }
     }
 }

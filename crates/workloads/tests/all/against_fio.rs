@@ -83,7 +83,7 @@ impl JobFile {
 /// The first job of a file that means the same to fio and to us.
 fn only_job(text: &str) -> Option<FioJob> {
     let mut file = fio::parse(text, "t.fio").ok()?;
-    file.check_modelled().ok()?;
+    file.refuse_unmodelled_options().ok()?;
     Some(file.jobs.remove(0))
 }
 

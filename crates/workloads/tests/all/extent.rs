@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_workloads::fio::{self, Draw, Sizes, Walk};
+use wakepath_workloads::fio::{self, Draw, IoSizes, Walk};
 
 /// Bytes of what stands for a device.
 const CAPACITY: u64 = 1_000_000;
@@ -200,13 +200,13 @@ impl Draw for Numbers {
         ((u128::from(self.0) * u128::from(n)) >> 64) as u64
     }
 
-    fn draw_size(&mut self, sizes: &Sizes) -> u64 {
+    fn draw_size(&mut self, sizes: &IoSizes) -> u64 {
         match sizes {
-            Sizes::Range { least, most, step } => {
+            IoSizes::Range { least, most, step } => {
                 let size = least + self.draw_below(*most);
                 (size / step * step).min(*most)
             }
-            Sizes::Split(parts) => {
+            IoSizes::Split(parts) => {
                 let share = self.draw_below(100) as u8;
                 parts.iter().find(|part| share < part.1).unwrap().0
             }
@@ -221,7 +221,7 @@ fn we_say(text: &str, seed: u64) -> (u64, u64) {
     let limits = job.process_limits(CAPACITY);
     let (most, most_ios) = (limits.bytes.unwrap(), limits.ios.unwrap_or(u64::MAX));
     let mut numbers = Numbers(seed);
-    let Some(mut walk) = Walk::for_job(job, CAPACITY) else {
+    let Some(mut walk) = Walk::for_job_if_positions_matter(job, CAPACITY) else {
         let block = if job.rw.trims() && !job.rw.writes() {
             job.block_size.trim
         } else if job.rw.reads() {
@@ -239,12 +239,12 @@ fn we_say(text: &str, seed: u64) -> (u64, u64) {
             (reads, _) => reads,
         };
         if bytes < most && ios < most_ios {
-            if let Some(next) = walk.next_io(usize::from(!read), &mut numbers) {
+            if let Some(next) = walk.next_io_of_pass(usize::from(!read), &mut numbers) {
                 ios += 1;
                 bytes += next.bytes;
                 continue;
             }
-            if walk.start_over_if_unfinished() {
+            if walk.start_over_unless_finished_or_stuck() {
                 continue;
             }
         }
@@ -390,7 +390,7 @@ fn jobs_that_end_by_chance_end_as_often_as_in_fio() {
 fn without_an_end_it_is_fios_error() {
     for options in ["rw=read", "size=50%", "size=0", "nrfiles=4"] {
         let file = fio::parse(&format!("[j]\n{options}\n"), "t.fio").unwrap();
-        let error = file.check_modelled().unwrap_err();
+        let error = file.refuse_unmodelled_options().unwrap_err();
         assert!(
             error.to_string().contains("never ends"),
             "{options}: {error}"
@@ -416,7 +416,7 @@ fn without_an_end_it_is_fios_error() {
         "filename=x\nruntime=5",
     ] {
         let file = fio::parse(&format!("[j]\ndirect=1\n{options}\n"), "t.fio").unwrap();
-        assert!(file.check_modelled().is_ok(), "{options}");
+        assert!(file.refuse_unmodelled_options().is_ok(), "{options}");
         let warned = file.warnings.iter().any(|w| w.option == "filename");
         assert!(warned, "{options}: {:?}", file.warnings);
         assert!(file.jobs[0].process_limits(CAPACITY).bytes >= Some(CAPACITY / 4));

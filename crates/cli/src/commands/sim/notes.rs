@@ -20,13 +20,13 @@ pub(super) fn note_warm_up(workload: &Workload, format: Format) {
     let Workload::Fio(file) = workload else {
         return;
     };
-    if let (Some(time), Format::Table) = (file.earliest_counting_start(), format) {
+    if let (Some(time), Format::Table) = (file.earliest_counting_start_after_ramp(), format) {
         note!(
             "the first {} s are a warm-up and do not count (--warm-up)",
             time.as_secs_f64()
         );
     }
-    for job in file.jobs_that_mostly_pause() {
+    for job in file.jobs_without_warm_up_that_mostly_pause() {
         note!(
             "job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
             job.name

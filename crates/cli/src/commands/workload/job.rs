@@ -70,7 +70,7 @@ fn section_name_for_task(io: &TaskIo, task: u32) -> String {
 }
 
 fn count_requests(io: &TaskIo) -> u64 {
-    io.count_requests(false) + io.count_requests(true)
+    io.count_requests_in_direction(false) + io.count_requests_in_direction(true)
 }
 
 /// The job file.
@@ -89,7 +89,10 @@ pub(super) fn write_job_file(recording: &str, profile: &TaskIoProfile, jobs: &[J
 
 fn write_job(text: &mut String, job: &Job<'_>) {
     let io = job.io;
-    let [reads, writes] = [io.count_requests(false), io.count_requests(true)];
+    let [reads, writes] = [
+        io.count_requests_in_direction(false),
+        io.count_requests_in_direction(true),
+    ];
     let mut lines = vec![format!(
         "; task {}: {reads} reads, {writes} writes",
         job.task
@@ -116,8 +119,8 @@ fn write_job(text: &mut String, job: &Job<'_>) {
 fn rw_option(io: &TaskIo) -> &'static str {
     let sequential = 2 * io.sequential > count_requests(io);
     match (
-        io.count_requests(false) > 0,
-        io.count_requests(true) > 0,
+        io.count_requests_in_direction(false) > 0,
+        io.count_requests_in_direction(true) > 0,
         sequential,
     ) {
         (true, true, true) => "rw",

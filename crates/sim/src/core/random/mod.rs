@@ -8,7 +8,7 @@ mod exponential;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use rand_pcg::Pcg64Mcg;
-use wakepath_workloads::fio::{Draw, Sizes};
+use wakepath_workloads::fio::{Draw, IoSizes};
 
 use self::exponential::exp;
 use crate::core::basics::Direction;
@@ -201,13 +201,13 @@ impl Streams {
     ///
     /// As fio (`get_next_buflen()`): a range is drawn with the highest size added on, rounded down to a multiple, and
     /// sizes beyond the range become the highest size.
-    pub(crate) fn draw_request_size(&mut self, sizes: &Sizes) -> u64 {
+    pub(crate) fn draw_request_size(&mut self, sizes: &IoSizes) -> u64 {
         match sizes {
-            Sizes::Range { least, most, step } => {
+            IoSizes::Range { least, most, step } => {
                 let size = least + self.size.random_range(0..(*most).max(1));
                 (size / step * step).min(*most)
             }
-            Sizes::Split(parts) => {
+            IoSizes::Split(parts) => {
                 let share = self.size.random_range(0..100);
                 let part = parts.iter().find(|(_, up_to)| share < *up_to);
                 part.or(parts.last()).map_or(1, |part| part.0)
@@ -245,7 +245,7 @@ impl Draw for Streams {
         self.draw_block_number(n)
     }
 
-    fn draw_size(&mut self, sizes: &Sizes) -> u64 {
+    fn draw_size(&mut self, sizes: &IoSizes) -> u64 {
         self.draw_request_size(sizes)
     }
 }

@@ -4,8 +4,8 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{
-    Batching, Checksum, ExitWhat, Filling, FioJob, FioJobFile, IoEngine, PerDirection, Rate, Sizes,
-    ThinkBlocks, Walk,
+    Batching, BufferFilling, Checksum, ExitWhat, FioJob, FioJobFile, IoEngine, IoSizes,
+    PerDirection, Rate, ThinkBlocks, Walk,
 };
 
 use crate::block::cost::BLOCK;
@@ -58,11 +58,11 @@ fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles)
         let per_kib = fill + sum;
         return ([check, 0], per_kib / 2);
     }
-    match job.buffer_filling() {
-        Filling::Untouched => ([0, 0], 0),
-        Filling::Scrambled => ([0, 0], SCRAMBLE_CYCLES_PER_BLOCK),
-        Filling::Copied => ([0, COPY_CYCLES_PER_KIB], 0),
-        Filling::Random(share) => ([0, FILL_CYCLES_PER_KIB * u64::from(share) / 100], 0),
+    match job.buffer_filling_before_write() {
+        BufferFilling::Untouched => ([0, 0], 0),
+        BufferFilling::Scrambled => ([0, 0], SCRAMBLE_CYCLES_PER_BLOCK),
+        BufferFilling::Copied => ([0, COPY_CYCLES_PER_KIB], 0),
+        BufferFilling::Random(share) => ([0, FILL_CYCLES_PER_KIB * u64::from(share) / 100], 0),
     }
 }
 
@@ -288,11 +288,11 @@ fn read_and_write_values<T: Copy>(job: &FioJob, values: &PerDirection<T>) -> [T;
 /// Smallest blocks, then largest blocks, each pair for reads and for writes.
 fn smallest_and_largest_blocks(job: &FioJob) -> [[u64; 2]; 2] {
     let blocks = read_and_write_values(job, &job.block_size);
-    match job.variable_sizes() {
+    match job.read_and_write_sizes_if_varying() {
         None => [blocks, blocks],
         Some(sizes) => [
-            sizes.each_ref().map(Sizes::smallest),
-            sizes.each_ref().map(Sizes::largest),
+            sizes.each_ref().map(IoSizes::smallest),
+            sizes.each_ref().map(IoSizes::largest),
         ],
     }
 }
@@ -351,7 +351,7 @@ pub(crate) fn compile_jobs(
     io_uring_iowait: bool,
     program: Cycles,
 ) -> Result<Vec<JobSetup>, SimError> {
-    file.check_modelled()?;
+    file.refuse_unmodelled_options()?;
     let mut group = 0;
     let mut setups = Vec::with_capacity(file.jobs.len());
     for source in &file.jobs {
@@ -395,7 +395,7 @@ fn compile_job(
     let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = rate_periods(job);
     let (buffer_cycles, content_cycles) = buffer_work_outside_and_inside_latency(job);
-    let walk = Walk::for_job(job, drive.capacity_in_bytes());
+    let walk = Walk::for_job_if_positions_matter(job, drive.capacity_in_bytes());
     let counts_bytes = job.block_sizes.any_size_varies();
     let units = if counts_bytes { least } else { [1; 2] };
     Ok(JobSetup {
@@ -403,12 +403,12 @@ fn compile_job(
         paced: periods.is_some() || job.thinktime.0 > 0,
         read_percent,
         depth: job.effective_iodepth(),
-        batch: job.effective_batching(),
-        most: job.most_reaped_per_call() as usize,
+        batch: job.batching_unless_one_by_one(),
+        most: job.most_ios_reaped_per_call() as usize,
         processes: job.numjobs,
         group,
         periods,
-        submits_alone: !job.ioengine.is_synchronous() && job.effective_batching().is_none(),
+        submits_alone: !job.ioengine.is_synchronous() && job.batching_unless_one_by_one().is_none(),
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
         cache,

@@ -342,7 +342,7 @@ fn find_recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
     let version = KernelVersion::nearest_supported(metadata.kernel.as_deref()?)?;
     let (spec, parameters_known) = if governor == "haltpoll" {
         let as_set = HaltpollAsSet::from_settings(version, |name: &str| {
-            metadata.system_setting(name).map(str::to_owned)
+            metadata.machine_wide_setting(name).map(str::to_owned)
         })
         .ok()?;
         (as_set.policy, as_set.complete)

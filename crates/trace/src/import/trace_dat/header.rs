@@ -4,18 +4,18 @@ use std::ops::Range;
 
 use wakepath_units::cpus::MAX_CPUS;
 
-use super::cursor::Cursor;
+use super::cursor::FileCursor;
 use super::unpack::unpack_zstd;
 use crate::import::ReadAt;
-use crate::import::formats::{Formats, decode_unsigned};
+use crate::import::formats::{EventFormats, decode_unsigned};
 
 /// First bytes of a `trace.dat`.
 pub(in crate::import) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// A file's description.
-pub(super) struct Header {
+pub(super) struct TraceDatHeader {
     pub(super) version: u32,
-    pub(super) formats: Formats,
+    pub(super) formats: EventFormats,
     pub(super) compressed: bool,
     pub(super) page_size: u32,
     /// Size of the traced kernel's `long` in bytes.
@@ -60,8 +60,8 @@ const MAX_SECTIONS: usize = 1000;
 const LATENCY: &str = "made by a latency tracer, as text; record events: trace-cmd record -e \
                        power:cpu_idle ...";
 
-pub(super) fn read_header(input: &dyn ReadAt) -> Result<Header, String> {
-    let (mut header, mut at, version) = read_common_start(input)?;
+pub(super) fn read_trace_dat_header(input: &dyn ReadAt) -> Result<TraceDatHeader, String> {
+    let (mut header, mut at, version) = read_header_start_and_version(input)?;
     header.version = match version.as_str() {
         "6" => 6,
         "7" => 7,
@@ -87,18 +87,20 @@ pub(super) fn read_header(input: &dyn ReadAt) -> Result<Header, String> {
 }
 
 /// Event formats in a perf.data, whatever version the file gives.
-pub(super) fn read_formats_of_any_version(input: &dyn ReadAt) -> Result<Formats, String> {
-    let (mut header, mut at, _) = read_common_start(input)?;
-    header.read_page_layout(&mut at)?;
+pub(super) fn read_formats_of_any_version(input: &dyn ReadAt) -> Result<EventFormats, String> {
+    let (mut header, mut at, _) = read_header_start_and_version(input)?;
+    header.read_long_size_from_page_layout(&mut at)?;
     header.add_event_formats(&mut at)?;
     header.add_formats_of_subsystems(&mut at)?;
-    header.add_symbols(&mut at)?;
+    header.add_tick_handler_symbols(&mut at)?;
     Ok(header.formats)
 }
 
 /// Reads what all versions begin with. Returns the header so far, the position behind it, and the version.
-fn read_common_start(input: &dyn ReadAt) -> Result<(Header, Cursor<'_>, String), String> {
-    let mut at = Cursor::new(input, 0, false);
+fn read_header_start_and_version(
+    input: &dyn ReadAt,
+) -> Result<(TraceDatHeader, FileCursor<'_>, String), String> {
+    let mut at = FileCursor::new(input, 0, false);
     at.take_expected(MAGIC, "the start of a trace.dat")?;
     let version = at.take_zero_ended_text("the version")?;
     let [endian, long_size] = at.take_bytes(2, "the byte order")?[..] else {
@@ -107,9 +109,9 @@ fn read_common_start(input: &dyn ReadAt) -> Result<(Header, Cursor<'_>, String),
     at.big_endian = endian != 0;
     let page_size = at.take_u32("the page size")?;
     check_page_size(page_size)?;
-    let header = Header {
+    let header = TraceDatHeader {
         version: 0,
-        formats: Formats::new(at.big_endian),
+        formats: EventFormats::new(at.big_endian),
         compressed: false,
         page_size,
         long_size: usize::from(long_size),
@@ -133,15 +135,15 @@ fn check_page_size(size: u32) -> Result<(), String> {
     }
 }
 
-impl Header {
-    fn read_rest_of_version_6(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        self.read_page_layout(at)?;
+impl TraceDatHeader {
+    fn read_rest_of_version_6(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
+        self.read_long_size_from_page_layout(at)?;
         self.add_event_formats(at)?;
         self.add_formats_of_subsystems(at)?;
-        self.add_symbols(at)?;
+        self.add_tick_handler_symbols(at)?;
         let size = at.take_u32("the trace_printk formats")?;
         at.take_bytes(u64::from(size), "the trace_printk formats")?;
-        at.take_block_after_size("the command lines")?;
+        at.take_block_after_u64_size("the command lines")?;
         self.cpu_count = check_cpu_count(at.take_u32("the number of CPUs")?)?;
         let mut section = at.take_bytes(10, "the next section")?;
         if section == b"options  \0" {
@@ -180,7 +182,7 @@ impl Header {
     fn read_rest_of_version_7(
         &mut self,
         input: &dyn ReadAt,
-        at: &mut Cursor<'_>,
+        at: &mut FileCursor<'_>,
     ) -> Result<(), String> {
         let compression = at.take_zero_ended_text("the compression")?;
         at.take_zero_ended_text("the compression's version")?;
@@ -199,14 +201,18 @@ impl Header {
             if next == 0 {
                 return Ok(());
             }
-            next = self.read_options_section(input, next)?;
+            next = self.read_options_and_next_offset(input, next)?;
         }
         Err("damaged: its options refer to each other without end".to_owned())
     }
 
     /// Reads an options section; returns the offset of the next one.
-    fn read_options_section(&mut self, input: &dyn ReadAt, offset: u64) -> Result<u64, String> {
-        let section = self.read_section(input, offset, 0, "the options")?;
+    fn read_options_and_next_offset(
+        &mut self,
+        input: &dyn ReadAt,
+        offset: u64,
+    ) -> Result<u64, String> {
+        let section = self.read_section_decompressed(input, offset, 0, "the options")?;
         let data = section.as_slice();
         let mut at = self.cursor_in_file_byte_order(&data);
         loop {
@@ -219,26 +225,31 @@ impl Header {
                 OPTION_DONE => return inside.take_u64("where a section is"),
                 OPTION_HEADER => {
                     let data =
-                        self.read_section_named_by(input, &mut inside, id, "the page header")?;
-                    self.read_page_layout(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
+                        self.read_section_at_option(input, &mut inside, id, "the page header")?;
+                    self.read_long_size_from_page_layout(
+                        &mut self.cursor_in_file_byte_order(&data.as_slice()),
+                    )?;
                 }
                 OPTION_FTRACE => {
                     let data =
-                        self.read_section_named_by(input, &mut inside, id, "ftrace's events")?;
+                        self.read_section_at_option(input, &mut inside, id, "ftrace's events")?;
                     self.add_event_formats(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
                 }
                 OPTION_EVENTS => {
                     let data =
-                        self.read_section_named_by(input, &mut inside, id, "the events' formats")?;
+                        self.read_section_at_option(input, &mut inside, id, "the events' formats")?;
                     self.add_formats_of_subsystems(
                         &mut self.cursor_in_file_byte_order(&data.as_slice()),
                     )?;
                 }
                 OPTION_SYMBOLS => {
-                    let data = self.read_section_named_by(input, &mut inside, id, "the symbols")?;
-                    self.add_symbols(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
+                    let data =
+                        self.read_section_at_option(input, &mut inside, id, "the symbols")?;
+                    self.add_tick_handler_symbols(
+                        &mut self.cursor_in_file_byte_order(&data.as_slice()),
+                    )?;
                 }
-                OPTION_BUFFER => self.add_buffer_location(&mut inside)?,
+                OPTION_BUFFER => self.add_events_of_main_buffer(&mut inside)?,
                 OPTION_BUFFER_TEXT => return Err(LATENCY.to_owned()),
                 _ => self.apply_option(id, bytes)?,
             }
@@ -246,52 +257,52 @@ impl Header {
     }
 
     /// A cursor at the start of some bytes, in the file's byte order.
-    fn cursor_in_file_byte_order<'a>(&self, data: &'a dyn ReadAt) -> Cursor<'a> {
-        Cursor::new(data, 0, self.formats.big_endian)
+    fn cursor_in_file_byte_order<'a>(&self, data: &'a dyn ReadAt) -> FileCursor<'a> {
+        FileCursor::new(data, 0, self.formats.big_endian)
     }
 
     /// Content of a section in version 7 whose place an option gives.
-    fn read_section_named_by(
+    fn read_section_at_option(
         &self,
         input: &dyn ReadAt,
-        option: &mut Cursor<'_>,
+        option: &mut FileCursor<'_>,
         expected: u16,
-        what: &str,
+        part_name: &str,
     ) -> Result<Vec<u8>, String> {
         let place = option.take_u64("where a section is")?;
-        self.read_section(input, place, expected, what)
+        self.read_section_decompressed(input, place, expected, part_name)
     }
 
     /// Reads the content of a section in version 7, decompressed.
-    fn read_section(
+    fn read_section_decompressed(
         &self,
         input: &dyn ReadAt,
         offset: u64,
         expected: u16,
-        what: &str,
+        part_name: &str,
     ) -> Result<Vec<u8>, String> {
-        let mut at = Cursor::new(input, offset, self.formats.big_endian);
-        let id = at.take_u16(what)?;
+        let mut at = FileCursor::new(input, offset, self.formats.big_endian);
+        let id = at.take_u16(part_name)?;
         if id != expected {
             return Err(format!(
-                "damaged: expected {what} at byte {offset}, found a section of kind {id}"
+                "damaged: expected {part_name} at byte {offset}, found a section of kind {id}"
             ));
         }
-        let compressed = at.take_u16(what)? & 1 != 0;
-        at.take_u32(what)?;
-        let size = at.take_u64(what)?;
+        let compressed = at.take_u16(part_name)? & 1 != 0;
+        at.take_u32(part_name)?;
+        let size = at.take_u64(part_name)?;
         if !compressed {
-            return at.take_bytes(size, what);
+            return at.take_bytes(size, part_name);
         }
-        let packed = at.take_u32(what)?;
-        let unpacked = at.take_u32(what)?;
-        let bytes = at.take_bytes(u64::from(packed), what)?;
-        unpack_zstd(&bytes, unpacked, what)
+        let packed = at.take_u32(part_name)?;
+        let unpacked = at.take_u32(part_name)?;
+        let bytes = at.take_bytes(u64::from(packed), part_name)?;
+        unpack_zstd(&bytes, unpacked, part_name)
     }
 
-    fn read_page_layout(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+    fn read_long_size_from_page_layout(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         at.take_expected(b"header_page\0", "header_page")?;
-        let bytes = at.take_block_after_size("header_page")?;
+        let bytes = at.take_block_after_u64_size("header_page")?;
         // The kernel's `long` may be longer than the one in user space, whose size the file's start gives.
         let page = String::from_utf8_lossy(&bytes);
         let commit = page.lines().find(|line| line.contains(" commit;"));
@@ -303,18 +314,18 @@ impl Header {
             self.long_size = size;
         }
         at.take_expected(b"header_event\0", "header_event")?;
-        at.take_block_after_size("header_event").map(|_| ())
+        at.take_block_after_u64_size("header_event").map(|_| ())
     }
 
-    fn add_event_formats(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+    fn add_event_formats(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         for _ in 0..at.take_u32("the number of ftrace's events")? {
-            let format = at.take_block_after_size("an event's format")?;
-            self.formats.add_format_file(&format);
+            let format = at.take_block_after_u64_size("an event's format")?;
+            self.formats.add_format_file_if_readable(&format);
         }
         Ok(())
     }
 
-    fn add_formats_of_subsystems(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+    fn add_formats_of_subsystems(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         for _ in 0..at.take_u32("the number of subsystems")? {
             at.take_zero_ended_text("a subsystem's name")?;
             self.add_event_formats(at)?;
@@ -322,15 +333,15 @@ impl Header {
         Ok(())
     }
 
-    fn add_symbols(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+    fn add_tick_handler_symbols(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         let size = at.take_u32("the symbols")?;
         let symbols = at.take_bytes(u64::from(size), "the symbols")?;
-        self.formats.add_kernel_symbols(&symbols);
+        self.formats.keep_tick_handler_addresses(&symbols);
         Ok(())
     }
 
     /// Notes the place of a CPU's events from an option of version 7.
-    fn add_buffer_location(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+    fn add_events_of_main_buffer(&mut self, at: &mut FileCursor<'_>) -> Result<(), String> {
         at.take_u64("where the events are")?;
         let name = at.take_zero_ended_text("a buffer's name")?;
         let clock = at.take_zero_ended_text("a buffer's clock")?;
@@ -355,30 +366,30 @@ impl Header {
         let big_endian = self.formats.big_endian;
         match id {
             OPTION_CPUSTAT => {
-                for line in zero_ended_text(data).lines() {
+                for line in text_up_to_zero_byte(data).lines() {
                     let count = parse_lost_count(line).unwrap_or(0);
                     self.overruns = self.overruns.saturating_add(count);
                 }
             }
             OPTION_CLOCK => {
                 // "[local] global counter ..."
-                let clock = zero_ended_text(data);
+                let clock = text_up_to_zero_byte(data);
                 let chosen = clock
                     .split_once('[')
                     .and_then(|(_, rest)| rest.split_once(']'))
                     .map(|(name, _)| name.to_owned());
                 self.clock = self.clock.take().or(chosen);
             }
-            OPTION_UNAME => self.uname = Some(zero_ended_text(data)),
-            OPTION_OFFSET => self.offset = zero_ended_text(data).parse().unwrap_or(0),
+            OPTION_UNAME => self.uname = Some(text_up_to_zero_byte(data)),
+            OPTION_OFFSET => self.offset = text_up_to_zero_byte(data).parse().unwrap_or(0),
             OPTION_CPUS => {
-                self.cpu_count = number_in_range(data, 0..4, big_endian).unwrap_or(0) as u32;
+                self.cpu_count = decode_number_at(data, 0..4, big_endian).unwrap_or(0) as u32;
             }
             OPTION_TSC => {
                 if let (Some(multiplier), Some(shift), Some(offset)) = (
-                    number_in_range(data, 0..4, big_endian),
-                    number_in_range(data, 4..8, big_endian),
-                    number_in_range(data, 8..16, big_endian),
+                    decode_number_at(data, 0..4, big_endian),
+                    decode_number_at(data, 4..8, big_endian),
+                    decode_number_at(data, 8..16, big_endian),
                 ) {
                     if shift >= 64 {
                         return Err("damaged: its clock's conversion".to_owned());
@@ -405,13 +416,13 @@ impl Header {
 }
 
 /// The text of an option, up to a zero byte.
-fn zero_ended_text(data: &[u8]) -> String {
+fn text_up_to_zero_byte(data: &[u8]) -> String {
     let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).trim().to_owned()
 }
 
 /// A number at a place in an option's bytes.
-fn number_in_range(data: &[u8], place: Range<usize>, big_endian: bool) -> Option<u64> {
+fn decode_number_at(data: &[u8], place: Range<usize>, big_endian: bool) -> Option<u64> {
     decode_unsigned(data.get(place)?, big_endian)
 }
 

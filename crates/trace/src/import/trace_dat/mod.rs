@@ -11,23 +11,26 @@ mod unpack;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::builder::Builder;
-use super::formats::Formats;
-use super::problem::Problem;
+use super::builder::RecordingBuilder;
+use super::formats::EventFormats;
+use super::problem::ImportProblem;
 use super::source::ReadAt;
-use header::Header;
-use pages::{CpuEvents, Item};
+use header::TraceDatHeader;
+use pages::{CpuEvents, RingBufferItem};
 
 pub(super) use header::MAGIC;
 
 /// Event formats in a perf.data, described as in version 6.
-pub(super) fn read_formats_in_perf_data(description: &[u8]) -> Result<Formats, String> {
+pub(super) fn read_formats_in_perf_data(description: &[u8]) -> Result<EventFormats, String> {
     header::read_formats_of_any_version(&description)
 }
 
-pub(super) fn read_trace_dat(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
-    let header = header::read_header(input)?;
-    note_source_and_warnings(&header, builder)?;
+pub(super) fn read_trace_dat(
+    input: &dyn ReadAt,
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
+    let header = header::read_trace_dat_header(input)?;
+    refuse_cycle_clock_and_note_source(&header, builder)?;
     let mut cpus = Vec::new();
     for data in &header.cpus {
         cpus.push(CpuEvents::new(input, &header, data)?);
@@ -36,7 +39,7 @@ pub(super) fn read_trace_dat(input: &dyn ReadAt, builder: &mut Builder<'_>) -> R
     let mut next = BinaryHeap::new();
     for (i, cpu) in cpus.iter_mut().enumerate() {
         if let Some(item) = cpu.next_item()? {
-            next.push(Reverse((item.timestamp(), i, item)));
+            next.push(Reverse((item.time_in_ns(), i, item)));
         }
     }
     let mut names: Vec<Option<usize>> = vec![None; 1 << 16];
@@ -51,39 +54,42 @@ pub(super) fn read_trace_dat(input: &dyn ReadAt, builder: &mut Builder<'_>) -> R
                 break;
             }
             match item {
-                Item::Lost { count, .. } => builder.note_lost_events(time, cpu.cpu, count)?,
-                Item::Event { .. } => {
+                RingBufferItem::Lost { count, .. } => {
+                    builder.note_lost_events(time, cpu.cpu, count)?
+                }
+                RingBufferItem::Event { .. } => {
                     let record = cpu.bytes_of_item(&item);
                     count_and_add_record(&header, record, time, cpu.cpu, &mut names, builder)?;
                 }
             }
-            current = cpu.next_item()?.map(|item| (item.timestamp(), item));
+            current = cpu.next_item()?.map(|item| (item.time_in_ns(), item));
         }
     }
     Ok(())
 }
 
 fn count_and_add_record(
-    header: &Header,
+    header: &TraceDatHeader,
     record: &[u8],
     time: u64,
     cpu: u32,
-    names: &mut [Option<usize>],
-    builder: &mut Builder<'_>,
-) -> Result<(), Problem> {
+    counters_by_id: &mut [Option<usize>],
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
     let id = header.formats.read_event_id(record).unwrap_or(0);
     let format = header.formats.find_format(id);
-    let slot = &mut names[id as usize & 0xffff];
+    let slot = &mut counters_by_id[id as usize & 0xffff];
     let name = match slot {
         Some(name) => *name,
         None => *slot.insert(match format {
-            Some(format) => builder.counter_index(&format.name),
-            None => builder.counter_index(&format!("event {id}, which the file does not describe")),
+            Some(format) => builder.counter_index_or_new(&format.name),
+            None => builder
+                .counter_index_or_new(&format!("event {id}, which the file does not describe")),
         }),
     };
     let what = format.and_then(|format| {
         let what = header.formats.decode_record(format, record);
-        if what.is_none() && format.is_recordable() {
+        if what.is_none() && format.is_used_by_recordings() {
             builder
                 .metadata_mut()
                 .add_or_count_warning("damaged-event", || {
@@ -98,7 +104,10 @@ fn count_and_add_record(
     builder.count_and_add_event(time, cpu, name, what)
 }
 
-fn note_source_and_warnings(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
+fn refuse_cycle_clock_and_note_source(
+    header: &TraceDatHeader,
+    builder: &mut RecordingBuilder<'_>,
+) -> Result<(), ImportProblem> {
     builder.source = format!(
         "trace.dat version {}{}{}",
         header.version,

@@ -1,6 +1,6 @@
 //! A CPU's events: the kernel's ring buffer, page by page.
 
-use super::header::{CpuData, Header};
+use super::header::{CpuData, TraceDatHeader};
 use super::unpack::unpack_zstd;
 use crate::import::ReadAt;
 use crate::import::formats::decode_unsigned;
@@ -23,15 +23,15 @@ const ABSOLUTE_BITS: u32 = 59;
 
 /// The next item in a CPU's ring buffer: an event, or a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Item {
+pub(super) enum RingBufferItem {
     /// Some of the CPU's events before this time are missing.
     Lost { time: u64, count: Option<u64> },
     /// An event, in the current page from `start` to `end`.
     Event { time: u64, start: usize, end: usize },
 }
 
-impl Item {
-    pub(super) fn timestamp(self) -> u64 {
+impl RingBufferItem {
+    pub(super) fn time_in_ns(self) -> u64 {
         match self {
             Self::Lost { time, .. } | Self::Event { time, .. } => time,
         }
@@ -42,7 +42,7 @@ impl Item {
 pub(super) struct CpuEvents<'a> {
     pub(super) cpu: u32,
     input: &'a dyn ReadAt,
-    header: &'a Header,
+    header: &'a TraceDatHeader,
     /// Offset in the file of the CPU's pages that are still to be read.
     offset: u64,
     end: u64,
@@ -68,7 +68,7 @@ struct MissedEvents(Option<u64>);
 impl<'a> CpuEvents<'a> {
     pub(super) fn new(
         input: &'a dyn ReadAt,
-        header: &'a Header,
+        header: &'a TraceDatHeader,
         data: &CpuData,
     ) -> Result<Self, String> {
         let size = input.size_in_bytes().map_err(|error| error.to_string())?;
@@ -101,7 +101,7 @@ impl<'a> CpuEvents<'a> {
     }
 
     /// Takes the next event or loss; `None` after the last one.
-    pub(super) fn next_item(&mut self) -> Result<Option<Item>, String> {
+    pub(super) fn next_item(&mut self) -> Result<Option<RingBufferItem>, String> {
         loop {
             while self.position >= self.page_end {
                 if !self.go_to_next_page()? {
@@ -110,19 +110,19 @@ impl<'a> CpuEvents<'a> {
             }
             if let Some(MissedEvents(count)) = self.lost.take() {
                 let time = self.header.stamp_to_nanoseconds(self.stamp);
-                return Ok(Some(Item::Lost { time, count }));
+                return Ok(Some(RingBufferItem::Lost { time, count }));
             }
-            if let Some(item) = self.take_item_on_page()? {
+            if let Some(item) = self.take_event_or_skip_padding()? {
                 return Ok(Some(item));
             }
         }
     }
 
     /// Bytes of an event that [`CpuEvents::next_item`] has just returned.
-    pub(super) fn bytes_of_item(&self, item: &Item) -> &[u8] {
+    pub(super) fn bytes_of_item(&self, item: &RingBufferItem) -> &[u8] {
         match item {
-            Item::Event { start, end, .. } => &self.block[*start..*end],
-            Item::Lost { .. } => &[],
+            RingBufferItem::Event { start, end, .. } => &self.block[*start..*end],
+            RingBufferItem::Lost { .. } => &[],
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> CpuEvents<'a> {
     }
 
     #[inline]
-    fn take_item_on_page(&mut self) -> Result<Option<Item>, String> {
+    fn take_event_or_skip_padding(&mut self) -> Result<Option<RingBufferItem>, String> {
         let word = match self.peek_u32_at(self.position) {
             Some(word) if self.position + 4 <= self.page_end => word,
             _ => return Err(self.explain_damage("an event is cut off")),
@@ -180,7 +180,7 @@ impl<'a> CpuEvents<'a> {
             return Err(self.explain_damage("an event reaches beyond its page"));
         }
         self.position = end;
-        Ok(Some(Item::Event {
+        Ok(Some(RingBufferItem::Event {
             time: self.header.stamp_to_nanoseconds(self.stamp),
             start,
             end: start + size,
@@ -188,9 +188,9 @@ impl<'a> CpuEvents<'a> {
     }
 
     #[cold]
-    fn explain_damage(&self, what: &str) -> String {
+    fn explain_damage(&self, damage: &str) -> String {
         format!(
-            "damaged: {what}, on CPU {} at {} ns, before byte {} of the file",
+            "damaged: {damage}, on CPU {} at {} ns, before byte {} of the file",
             self.cpu,
             self.header.stamp_to_nanoseconds(self.stamp),
             self.offset
@@ -268,7 +268,9 @@ impl<'a> CpuEvents<'a> {
             return Ok(false);
         }
         self.block.resize(size as usize, 0);
-        let read = self.input.read_up_to(self.offset, &mut self.block)?;
+        let read = self
+            .input
+            .read_until_full_or_end(self.offset, &mut self.block)?;
         self.block.truncate(read);
         self.offset += size;
         Ok(read > 0)

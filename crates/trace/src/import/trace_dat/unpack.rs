@@ -4,17 +4,17 @@
 const LARGEST_CHUNK: u32 = 64 << 20;
 
 /// Unpacks zstd data that must have `size` bytes.
-pub(super) fn unpack_zstd(packed: &[u8], size: u32, what: &str) -> Result<Vec<u8>, String> {
+pub(super) fn unpack_zstd(packed: &[u8], size: u32, part_name: &str) -> Result<Vec<u8>, String> {
     if size > LARGEST_CHUNK {
-        return Err(format!("damaged: {what} would unpack to {size} bytes"));
+        return Err(format!("damaged: {part_name} would unpack to {size} bytes"));
     }
     let bytes = zstd::bulk::decompress(packed, size as usize)
-        .map_err(|error| format!("damaged: {what} cannot be unpacked: {error}"))?;
+        .map_err(|error| format!("damaged: {part_name} cannot be unpacked: {error}"))?;
     if bytes.len() == size as usize {
         Ok(bytes)
     } else {
         Err(format!(
-            "damaged: {what} unpacks to {} bytes; expected {size}",
+            "damaged: {part_name} unpacks to {} bytes; expected {size}",
             bytes.len()
         ))
     }

@@ -2,54 +2,54 @@
 
 use wakepath_units::Nanoseconds;
 
-use super::super::error::{Problem, Verdict, escape_and_shorten};
+use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
 use super::super::values::KbBase;
 use super::super::values::{parse_bytes, parse_count};
 use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, ReadWrite};
-use super::pattern::judge_queue_option;
-use super::row::Row;
-use super::value::{print_flag, print_per_direction};
+use super::pattern::ignore_without_queue;
+use super::row::OptionRow;
+use super::value::{print_flag_as_digit, print_microseconds, print_per_direction};
 
-pub(super) const ROWS: &[Row] = &[
-    Row::for_field(&["name"], |job, value| {
-        job.name = value.free_text()?;
+pub(super) const ROWS: &[OptionRow] = &[
+    OptionRow::for_job_field(&["name"], |job, value| {
+        job.name = value.nonempty_text()?;
         Ok(())
     })
-    .with_free_text(),
-    Row::for_field(&["description"], |job, value| {
-        job.description = Some(value.free_text()?);
+    .with_free_text_value(),
+    OptionRow::for_job_field(&["description"], |job, value| {
+        job.description = Some(value.nonempty_text()?);
         Ok(())
     })
-    .with_free_text()
+    .with_free_text_value()
     .with_printer(|job| job.description.clone()),
-    Row::for_field(&["filename"], |job, value| {
-        job.filename = Some(value.free_text()?);
+    OptionRow::for_job_field(&["filename"], |job, value| {
+        job.filename = Some(value.nonempty_text()?);
         if value.text.starts_with(['"', '\'']) {
-            value.add_remark("keeps its quotes: they are part of the name");
+            value.set_remark("keeps its quotes: they are part of the name");
         }
         Ok(())
     })
-    .with_free_text()
+    .with_free_text_value()
     .with_judge(|draft, _| {
         let job = &draft.job;
         let repeats = job.time_based && job.runtime.is_some();
         if job.takes_size_from_existing_files() && !repeats {
-            Verdict::Ignored(
+            OptionVerdict::Ignored(
                 "has a size that is not known here; the model takes the drive's".to_owned(),
             )
         } else {
-            Verdict::Fine
+            OptionVerdict::Fine
         }
     })
     .with_printer(|job| job.filename.clone()),
-    Row::for_field(&["rw", "readwrite"], |job, value| {
+    OptionRow::for_job_field(&["rw", "readwrite"], |job, value| {
         let (name, number) = match value.text.split_once(':') {
             Some((name, number)) => (name, Some(number)),
             None => (value.text, None),
         };
-        job.rw = parse_pattern(name)?;
+        job.rw = parse_rw_value(name)?;
         job.step = match number {
-            Some(number) => parse_pattern_number(number, job.rw.is_random(), value.kb_base)?,
+            Some(number) => parse_rw_number(number, job.rw.is_random(), value.kb_base)?,
             None => 0,
         };
         Ok(())
@@ -60,16 +60,16 @@ pub(super) const ROWS: &[Row] = &[
             step => format!("{}:{step}", job.rw),
         })
     }),
-    Row::for_field(&["rwmixread"], |job, value| {
+    OptionRow::for_job_field(&["rwmixread"], |job, value| {
         job.rwmixread = value.parse_percent()?;
         Ok(())
     })
     .with_printer(|job| Some(job.rwmixread.to_string())),
-    Row::for_field(&["rwmixwrite"], |job, value| {
+    OptionRow::for_job_field(&["rwmixwrite"], |job, value| {
         job.rwmixread = 100 - value.parse_percent()?;
         Ok(())
     }),
-    Row::for_field(&["bs", "blocksize"], |job, value| {
+    OptionRow::for_job_field(&["bs", "blocksize"], |job, value| {
         let sizes = value.parse_bytes_per_direction(1)?;
         // An empty part leaves the direction as it was, by default or by a [global] section.
         for (size, given) in job
@@ -82,89 +82,93 @@ pub(super) const ROWS: &[Row] = &[
         }
         Ok(())
     })
-    .with_judge(|draft, _| judge_block_against_sector(&draft.job))
+    .with_judge(|draft, _| warn_of_block_below_sector(&draft.job))
     .with_printer(|job| print_per_direction(&job.block_size.map(Some))),
-    Row::for_field(&["iodepth"], |job, value| {
+    OptionRow::for_job_field(&["iodepth"], |job, value| {
         job.iodepth = value.parse_count(1, MAX_IODEPTH)?;
         Ok(())
     })
     .with_judge(|draft, value| {
         if draft.job.iodepth > 1 {
-            judge_queue_option(draft, value)
+            ignore_without_queue(draft, value)
         } else {
-            Verdict::Fine
+            OptionVerdict::Fine
         }
     })
     .with_printer(|job| Some(job.iodepth.to_string())),
-    Row::for_field(&["numjobs"], |job, value| {
+    OptionRow::for_job_field(&["numjobs"], |job, value| {
         job.numjobs = value.parse_count(1, MAX_JOBS)?;
         Ok(())
     })
     .with_printer(|job| Some(job.numjobs.to_string())),
-    Row::for_field(&["ioengine"], |job, value| {
-        job.ioengine = parse_engine(value.text)?;
+    OptionRow::for_job_field(&["ioengine"], |job, value| {
+        job.ioengine = parse_ioengine(value.text)?;
         Ok(())
     })
-    .with_judge(|draft, _| match draft.job.ioengine.substitute_in_words() {
-        Some(why) => Verdict::Ignored(why.to_owned()),
-        None => Verdict::Fine,
-    })
+    .with_judge(
+        |draft, _| match draft.job.ioengine.simulated_as_other_engine_clause() {
+            Some(why) => OptionVerdict::Ignored(why.to_owned()),
+            None => OptionVerdict::Fine,
+        },
+    )
     .with_printer(|job| Some(job.ioengine.to_string())),
-    Row::for_field(&["direct"], |job, value| {
-        job.direct = value.parse_switch()?;
+    OptionRow::for_job_field(&["direct"], |job, value| {
+        job.direct = value.parse_zero_or_one()?;
         Ok(())
     })
-    .with_printer(|job| Some(print_flag(job.direct))),
-    Row::for_field(&["buffered"], |job, value| {
-        job.direct = !value.parse_switch()?;
+    .with_printer(|job| Some(print_flag_as_digit(job.direct))),
+    OptionRow::for_job_field(&["buffered"], |job, value| {
+        job.direct = !value.parse_zero_or_one()?;
         Ok(())
     }),
-    Row::for_field(&["runtime", "timeout"], |job, value| {
-        let limit = value.parse_time(1_000_000)?;
+    OptionRow::for_job_field(&["runtime", "timeout"], |job, value| {
+        let limit = value.parse_time_with_default_unit(1_000_000)?;
         // fio takes 0 as "no limit".
         job.runtime = (limit > Nanoseconds::ZERO).then_some(limit);
         Ok(())
     })
-    .with_printer(|job| job.runtime.map(format_microseconds)),
-    Row::for_field(&["time_based"], |job, value| {
-        job.time_based = value.parse_switch()?;
+    .with_printer(|job| job.runtime.map(print_microseconds)),
+    OptionRow::for_job_field(&["time_based"], |job, value| {
+        job.time_based = value.parse_zero_or_one()?;
         Ok(())
     })
-    .with_flag()
+    .with_flag_value()
     .with_judge(|draft, _| {
         let job = &draft.job;
         if job.time_based && job.runtime.is_none() {
-            Verdict::Ignored("has no effect without runtime: the job ends by its size".to_owned())
+            OptionVerdict::Ignored(
+                "has no effect without runtime: the job ends by its size".to_owned(),
+            )
         } else {
-            Verdict::Fine
+            OptionVerdict::Fine
         }
     })
-    .with_printer(|job| Some(print_flag(job.time_based))),
-    Row::for_field(&["norandommap"], |job, value| {
-        job.norandommap = value.parse_switch()?;
+    .with_printer(|job| Some(print_flag_as_digit(job.time_based))),
+    OptionRow::for_job_field(&["norandommap"], |job, value| {
+        job.norandommap = value.parse_zero_or_one()?;
         Ok(())
     })
-    .with_flag()
-    .with_printer(|job| Some(print_flag(job.norandommap))),
-    Row::for_field(&["group_reporting"], |job, value| {
-        job.group_reporting = value.parse_switch()?;
+    .with_flag_value()
+    .with_printer(|job| Some(print_flag_as_digit(job.norandommap))),
+    OptionRow::for_job_field(&["group_reporting"], |job, value| {
+        job.group_reporting = value.parse_zero_or_one()?;
         Ok(())
     })
-    .with_flag()
-    .with_printer(|job| Some(print_flag(job.group_reporting))),
-    Row::for_field(&["stonewall", "wait_for_previous"], |job, value| {
-        job.stonewall = value.parse_switch()?;
+    .with_flag_value()
+    .with_printer(|job| Some(print_flag_as_digit(job.group_reporting))),
+    OptionRow::for_job_field(&["stonewall", "wait_for_previous"], |job, value| {
+        job.stonewall = value.parse_zero_or_one()?;
         Ok(())
     })
-    .with_flag()
-    .with_printer(|job| Some(print_flag(job.stonewall))),
+    .with_flag_value()
+    .with_printer(|job| Some(print_flag_as_digit(job.stonewall))),
 ];
 
 /// Smallest sector of any drive, in bytes.
 const SECTOR: u64 = 512;
 
 /// Judges a block size: an I/O smaller than a drive's sector cannot be done.
-fn judge_block_against_sector(job: &FioJob) -> Verdict {
+fn warn_of_block_below_sector(job: &FioJob) -> OptionVerdict {
     let blocks = [
         (job.rw.reads(), job.block_size.read),
         (job.rw.writes(), job.block_size.write),
@@ -172,22 +176,20 @@ fn judge_block_against_sector(job: &FioJob) -> Verdict {
     ];
     let used = blocks.into_iter().filter(|(used, _)| *used);
     match used.map(|(_, bytes)| bytes).min() {
-        Some(bytes) if bytes < SECTOR => Verdict::Ignored(format!(
+        Some(bytes) if bytes < SECTOR => OptionVerdict::Ignored(format!(
             "is {bytes} byte(s), and a drive takes no less than {SECTOR}: is `{bytes}k` meant?"
         )),
-        _ => Verdict::Fine,
+        _ => OptionVerdict::Fine,
     }
 }
 
-fn format_microseconds(time: Nanoseconds) -> String {
-    format!("{}us", time.as_micros())
-}
-
 /// Parses the number in `rw=pattern:N`: I/Os per offset for a random pattern, else bytes to skip.
-fn parse_pattern_number(number: &str, random: bool, kb_base: KbBase) -> Result<i64, Problem> {
-    if random {
+fn parse_rw_number(number: &str, is_random_rw: bool, kb_base: KbBase) -> Result<i64, LineProblem> {
+    if is_random_rw {
         return match parse_count(number, kb_base)? {
-            0 => Err(Problem::new("expected 1 or more I/Os per random offset")),
+            0 => Err(LineProblem::new(
+                "expected 1 or more I/Os per random offset",
+            )),
             // fio keeps the number in signed 64 bits.
             n => Ok(i64::try_from(n).unwrap_or(i64::MAX)),
         };
@@ -199,17 +201,17 @@ fn parse_pattern_number(number: &str, random: bool, kb_base: KbBase) -> Result<i
     Ok(sign * i64::try_from(parse_bytes(size, kb_base)?.value).unwrap_or(i64::MAX))
 }
 
-fn parse_pattern(value: &str) -> Result<ReadWrite, Problem> {
+fn parse_rw_value(value: &str) -> Result<ReadWrite, LineProblem> {
     if let Some((_, pattern)) = ReadWrite::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*pattern);
     }
     let names = ReadWrite::NAMES.map(|(name, _)| name);
-    Err(Problem::new(format!(
+    Err(LineProblem::new(format!(
         "unknown pattern `{}`; expected one of {}",
         escape_and_shorten(value),
         names.join(", ")
     ))
-    .suggest_nearest(value, names))
+    .with_nearest_name_as_suggestion(value, names))
 }
 
 /// fio's engines that bypass block devices or the kernel's block layer, each with the reason for refusal.
@@ -258,7 +260,7 @@ const OTHER_ENGINES: &[(&str, &[&str])] = &[
     ),
 ];
 
-fn parse_engine(value: &str) -> Result<IoEngine, Problem> {
+fn parse_ioengine(value: &str) -> Result<IoEngine, LineProblem> {
     if let Some((_, engine)) = IoEngine::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*engine);
     }
@@ -273,14 +275,14 @@ fn parse_engine(value: &str) -> Result<IoEngine, Problem> {
         .iter()
         .find(|(_, engines)| engines.contains(&engine))
     {
-        return Err(Problem::unmodelled(format!(
+        return Err(LineProblem::unmodelled(format!(
             "the engine `{}` {why}; use one of {list}",
             escape_and_shorten(value)
         )));
     }
-    Err(Problem::new(format!(
+    Err(LineProblem::new(format!(
         "unknown engine `{}`; expected one of {list}",
         escape_and_shorten(value)
     ))
-    .suggest_nearest(value, names))
+    .with_nearest_name_as_suggestion(value, names))
 }

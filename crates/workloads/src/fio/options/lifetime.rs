@@ -1,29 +1,27 @@
 //! fio options for a job's start and end relative to other jobs, for the start of counting, and for CPUs.
 
-use wakepath_units::Nanoseconds;
-
-use super::super::error::{Problem, Verdict, escape_and_shorten};
-use super::super::values::parse_time;
+use super::super::error::{LineProblem, OptionVerdict, escape_and_shorten};
+use super::super::values::parse_time_with_default_unit;
 use super::super::{CpusPolicy, ExitWhat, FioJob};
-use super::row::Row;
-use super::value::print_flag;
+use super::row::OptionRow;
+use super::value::{print_flag_as_digit, print_microseconds};
 
-pub(super) const ROWS: &[Row] = &[
-    Row::for_field(&["ramp_time"], |job, value| {
-        job.ramp_time = Some(value.parse_time(1_000_000)?);
+pub(super) const ROWS: &[OptionRow] = &[
+    OptionRow::for_job_field(&["ramp_time"], |job, value| {
+        job.ramp_time = Some(value.parse_time_with_default_unit(1_000_000)?);
         Ok(())
     })
-    .with_printer(|job| job.ramp_time.map(format_microseconds)),
-    Row::for_field(&["startdelay"], |job, value| {
+    .with_printer(|job| job.ramp_time.map(print_microseconds)),
+    OptionRow::for_job_field(&["startdelay"], |job, value| {
         let (least, most) = value.text.split_once('-').unwrap_or((value.text, ""));
-        let from = parse_time(least, 1_000_000)?;
+        let from = parse_time_with_default_unit(least, 1_000_000)?;
         let to = if most.is_empty() {
             from
         } else {
-            parse_time(most, 1_000_000)?
+            parse_time_with_default_unit(most, 1_000_000)?
         };
         if to < from {
-            return Err(Problem::new("the range ends before it begins"));
+            return Err(LineProblem::new("the range ends before it begins"));
         }
         job.startdelay = (from, to);
         Ok(())
@@ -32,18 +30,18 @@ pub(super) const ROWS: &[Row] = &[
         let (from, to) = job.startdelay;
         Some(format!(
             "{}-{}",
-            format_microseconds(from),
-            format_microseconds(to)
+            print_microseconds(from),
+            print_microseconds(to)
         ))
     }),
-    Row::for_field(&["exitall"], |job, value| {
-        job.exitall = value.parse_switch()?;
+    OptionRow::for_job_field(&["exitall"], |job, value| {
+        job.exitall = value.parse_zero_or_one()?;
         Ok(())
     })
-    .with_flag()
+    .with_flag_value()
     // fio 3.33 takes the option as on even with the value 0.
-    .with_printer(|job| job.exitall.then(|| print_flag(true))),
-    Row::for_field(&["exit_what"], |job, value| {
+    .with_printer(|job| job.exitall.then(|| print_flag_as_digit(true))),
+    OptionRow::for_job_field(&["exit_what"], |job, value| {
         job.exit_what = match value.text {
             "group" => ExitWhat::Group,
             "stonewall" => ExitWhat::Stonewall,
@@ -54,16 +52,16 @@ pub(super) const ROWS: &[Row] = &[
                     "`{}`: expected group, stonewall or all",
                     escape_and_shorten(other)
                 );
-                return Err(Problem::new(message).suggest_nearest(other, names));
+                return Err(LineProblem::new(message).with_nearest_name_as_suggestion(other, names));
             }
         };
         Ok(())
     })
     .with_judge(|draft, _| {
         if draft.job.exitall {
-            Verdict::Fine
+            OptionVerdict::Fine
         } else {
-            Verdict::Ignored("has no effect without exitall".to_owned())
+            OptionVerdict::Ignored("has no effect without exitall".to_owned())
         }
     })
     .with_printer(|job| {
@@ -74,44 +72,44 @@ pub(super) const ROWS: &[Row] = &[
         };
         job.exitall.then(|| name.to_owned())
     }),
-    Row::for_field(&["wait_for"], |job, value| {
-        job.wait_for = Some(value.free_text()?);
+    OptionRow::for_job_field(&["wait_for"], |job, value| {
+        job.wait_for = Some(value.nonempty_text()?);
         Ok(())
     })
-    .with_free_text()
+    .with_free_text_value()
     .with_printer(|job| job.wait_for.clone()),
-    Row::for_field(&["cpus_allowed"], |job, value| {
+    OptionRow::for_job_field(&["cpus_allowed"], |job, value| {
         job.cpus_allowed = Some(parse_cpu_list(value.text)?);
         Ok(())
     })
-    .with_judge(|draft, _| judge_cpus(&draft.job))
+    .with_judge(|draft, _| warn_that_cpus_may_be_missing(&draft.job))
     .with_printer(|job| {
         let cpus = job.cpus_allowed.as_ref()?;
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         Some(list.join(","))
     }),
-    Row::for_field(&["cpumask"], |job, value| {
+    OptionRow::for_job_field(&["cpumask"], |job, value| {
         let mask = u64::from(value.parse_count(1, u32::MAX)?);
         job.cpus_allowed = Some((0..32).filter(|cpu| mask >> cpu & 1 == 1).collect());
         Ok(())
     })
-    .with_judge(|draft, _| judge_cpus(&draft.job)),
-    Row::for_field(&["nice"], |job, value| {
+    .with_judge(|draft, _| warn_that_cpus_may_be_missing(&draft.job)),
+    OptionRow::for_job_field(&["nice"], |job, value| {
         let nice: Option<i8> = value.text.parse().ok();
         job.nice = nice.filter(|n| (-20..=19).contains(n)).ok_or_else(|| {
             let message = format!("`{}`: expected -20 to 19", escape_and_shorten(value.text));
-            Problem::new(message)
+            LineProblem::new(message)
         })?;
         Ok(())
     })
     .with_printer(|job| (job.nice != 0).then(|| job.nice.to_string())),
-    Row::for_field(&["cpus_allowed_policy"], |job, value| {
+    OptionRow::for_job_field(&["cpus_allowed_policy"], |job, value| {
         job.cpus_policy = match value.text {
             "shared" => CpusPolicy::Shared,
             "split" => CpusPolicy::Split,
             other => {
                 let message = format!("`{}`: expected shared or split", escape_and_shorten(other));
-                return Err(Problem::new(message));
+                return Err(LineProblem::new(message));
             }
         };
         Ok(())
@@ -119,13 +117,13 @@ pub(super) const ROWS: &[Row] = &[
     .with_printer(|job| (job.cpus_policy == CpusPolicy::Split).then(|| "split".to_owned())),
 ];
 
-fn judge_cpus(job: &FioJob) -> Verdict {
+fn warn_that_cpus_may_be_missing(job: &FioJob) -> OptionVerdict {
     match job.cpus_allowed.iter().flatten().max() {
-        Some(last) if *last > 0 => Verdict::Ignored(
+        Some(last) if *last > 0 => OptionVerdict::Ignored(
             "leaves out CPUs that the machine does not have; where none is left, all are allowed"
                 .to_owned(),
         ),
-        _ => Verdict::Fine,
+        _ => OptionVerdict::Fine,
     }
 }
 
@@ -133,14 +131,14 @@ fn judge_cpus(job: &FioJob) -> Verdict {
 const MAX_CPUS: u32 = 8192;
 
 /// Parses a list of CPUs as fio writes it: numbers and ranges, separated by commas or colons.
-fn parse_cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
+fn parse_cpu_list(text: &str) -> Result<Vec<u32>, LineProblem> {
     let mut cpus = Vec::new();
     for part in text.split([',', ':']) {
         let (least, most) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (parse_cpu_number(least)?, parse_cpu_number(most)?);
         if last < first {
             let message = format!("`{}` ends before it begins", escape_and_shorten(part));
-            return Err(Problem::new(message));
+            return Err(LineProblem::new(message));
         }
         cpus.extend(first..=last);
     }
@@ -149,16 +147,12 @@ fn parse_cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
     Ok(cpus)
 }
 
-fn parse_cpu_number(text: &str) -> Result<u32, Problem> {
+fn parse_cpu_number(text: &str) -> Result<u32, LineProblem> {
     let cpu: Option<u32> = text.trim().parse().ok();
     cpu.filter(|cpu| *cpu < MAX_CPUS).ok_or_else(|| {
-        Problem::new(format!(
+        LineProblem::new(format!(
             "`{}` is not a CPU; expected numbers and ranges such as 0-3,5",
             escape_and_shorten(text)
         ))
     })
-}
-
-fn format_microseconds(time: Nanoseconds) -> String {
-    format!("{}us", time.as_micros())
 }

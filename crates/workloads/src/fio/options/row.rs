@@ -1,15 +1,15 @@
 //! A row in the tables of fio options.
 
-use super::draft::Draft;
-use super::value::Value;
+use super::draft::JobDraft;
+use super::value::OptionValue;
 use crate::fio::FioJob;
-use crate::fio::error::{Problem, Verdict};
+use crate::fio::error::{LineProblem, OptionVerdict};
 
 /// A fio option.
-pub(in crate::fio) struct Row {
+pub(in crate::fio) struct OptionRow {
     /// fio's names for the option, the preferred name first.
     pub(super) names: &'static [&'static str],
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     pub(super) set: Option<Set>,
     pub(super) check: Option<Check>,
     pub(super) judge: Option<Judge>,
@@ -17,13 +17,13 @@ pub(in crate::fio) struct Row {
     pub(super) support: OptionSupport,
 }
 
-pub(super) type Set = fn(&mut FioJob, &mut Value<'_>) -> Result<(), Problem>;
-pub(super) type Check = fn(&mut Value<'_>) -> Result<(), Problem>;
-pub(super) type Judge = fn(&Draft, &str) -> Verdict;
+pub(super) type Set = fn(&mut FioJob, &mut OptionValue<'_>) -> Result<(), LineProblem>;
+pub(super) type Check = fn(&mut OptionValue<'_>) -> Result<(), LineProblem>;
+pub(super) type Judge = fn(&JobDraft, &str) -> OptionVerdict;
 
 /// How the text behind an option's `=` is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// A number or a name, which fio misreads after a blank.
     Plain,
     /// Free text, where a leading blank is part of the value.
@@ -32,11 +32,11 @@ pub(super) enum Kind {
     Flag,
 }
 
-impl Row {
+impl OptionRow {
     const fn new(names: &'static [&'static str], support: OptionSupport) -> Self {
         Self {
             names,
-            kind: Kind::Plain,
+            kind: ValueKind::Plain,
             set: None,
             check: None,
             judge: None,
@@ -46,7 +46,7 @@ impl Row {
     }
 
     /// The row for an option that sets a field of the job.
-    pub(super) const fn for_field(names: &'static [&'static str], set: Set) -> Self {
+    pub(super) const fn for_job_field(names: &'static [&'static str], set: Set) -> Self {
         Self {
             set: Some(set),
             ..Self::new(names, OptionSupport::Full)
@@ -83,16 +83,16 @@ impl Row {
         Self::new(names, OptionSupport::Refused(why))
     }
 
-    pub(super) const fn with_free_text(self) -> Self {
+    pub(super) const fn with_free_text_value(self) -> Self {
         Self {
-            kind: Kind::Text,
+            kind: ValueKind::Text,
             ..self
         }
     }
 
-    pub(super) const fn with_flag(self) -> Self {
+    pub(super) const fn with_flag_value(self) -> Self {
         Self {
-            kind: Kind::Flag,
+            kind: ValueKind::Flag,
             ..self
         }
     }

@@ -3,13 +3,14 @@
 use wakepath_units::Nanoseconds;
 
 use crate::fio::PerDirection;
-use crate::fio::error::{Problem, escape_and_shorten};
+use crate::fio::error::{LineProblem, escape_and_shorten};
 use crate::fio::values::{
-    KbBase, parse_bytes, parse_count, parse_per_direction, parse_percent, parse_switch, parse_time,
+    KbBase, parse_bytes, parse_count, parse_per_direction, parse_percent,
+    parse_time_with_default_unit, parse_zero_or_one,
 };
 
 /// The value of a fio option, parsed as the option's row asks for.
-pub(super) struct Value<'a> {
+pub(super) struct OptionValue<'a> {
     /// The value's text in the job file.
     pub(super) text: &'a str,
     pub(super) kb_base: KbBase,
@@ -17,29 +18,33 @@ pub(super) struct Value<'a> {
     pub(super) remark: Option<String>,
 }
 
-impl Value<'_> {
-    pub(super) fn add_remark(&mut self, text: impl Into<String>) {
+impl OptionValue<'_> {
+    pub(super) fn set_remark(&mut self, text: impl Into<String>) {
         self.remark = Some(text.into());
     }
 
     /// The value as free text, quotes and all. Only a blank at its end is removed, as in fio.
-    pub(super) fn free_text(&self) -> Result<String, Problem> {
+    pub(super) fn nonempty_text(&self) -> Result<String, LineProblem> {
         if self.text.is_empty() {
-            return Err(Problem::new("a value is missing"));
+            return Err(LineProblem::new("a value is missing"));
         }
         Ok(self.text.to_owned())
     }
 
     /// Parses the value as a number of bytes, at least `least`.
-    pub(super) fn parse_bytes(&mut self, least: u64) -> Result<u64, Problem> {
+    pub(super) fn parse_bytes(&mut self, least: u64) -> Result<u64, LineProblem> {
         self.parse_bytes_in_part(self.text, least)
     }
 
     /// Parses a part of the value as a number of bytes, at least `least`.
-    pub(super) fn parse_bytes_in_part(&mut self, part: &str, least: u64) -> Result<u64, Problem> {
+    pub(super) fn parse_bytes_in_part(
+        &mut self,
+        part: &str,
+        least: u64,
+    ) -> Result<u64, LineProblem> {
         let parsed = parse_bytes(part, self.kb_base)?;
         if parsed.surprising {
-            self.add_remark(format!(
+            self.set_remark(format!(
                 "`{}` is {} bytes to fio, whose kib is 1000 and whose k is 1024",
                 escape_and_shorten(part),
                 parsed.value
@@ -52,7 +57,7 @@ impl Value<'_> {
     pub(super) fn parse_bytes_per_direction(
         &mut self,
         least: u64,
-    ) -> Result<PerDirection<Option<u64>>, Problem> {
+    ) -> Result<PerDirection<Option<u64>>, LineProblem> {
         let text = self.text;
         parse_per_direction(text, |part| self.parse_bytes_in_part(part, least))
     }
@@ -61,55 +66,58 @@ impl Value<'_> {
     pub(super) fn parse_counts_per_direction(
         &self,
         least: u64,
-    ) -> Result<PerDirection<Option<u64>>, Problem> {
+    ) -> Result<PerDirection<Option<u64>>, LineProblem> {
         parse_per_direction(self.text, |part| {
             check_at_least(least, parse_count(part, self.kb_base)?)
         })
     }
 
-    pub(super) fn parse_count(&self, least: u32, most: u32) -> Result<u32, Problem> {
+    pub(super) fn parse_count(&self, least: u32, most: u32) -> Result<u32, LineProblem> {
         check_within(least, most, parse_count(self.text, self.kb_base)?)
     }
 
-    pub(super) fn parse_percent(&self) -> Result<u8, Problem> {
+    pub(super) fn parse_percent(&self) -> Result<u8, LineProblem> {
         parse_percent(self.text)
     }
 
-    pub(super) fn parse_switch(&self) -> Result<bool, Problem> {
-        parse_switch(self.text)
+    pub(super) fn parse_zero_or_one(&self) -> Result<bool, LineProblem> {
+        parse_zero_or_one(self.text)
     }
 
-    /// Parses a time with a unit; a number without a unit counts multiples of `default_us` microseconds.
-    pub(super) fn parse_time(&self, default_us: u64) -> Result<Nanoseconds, Problem> {
-        parse_time(self.text, default_us)
+    /// Parses a time with a unit; a number without a unit counts multiples of `default_unit_us` microseconds.
+    pub(super) fn parse_time_with_default_unit(
+        &self,
+        default_unit_us: u64,
+    ) -> Result<Nanoseconds, LineProblem> {
+        parse_time_with_default_unit(self.text, default_unit_us)
     }
 }
 
-pub(super) fn check_at_least(least: u64, value: u64) -> Result<u64, Problem> {
+pub(super) fn check_at_least(least: u64, value: u64) -> Result<u64, LineProblem> {
     if value < least {
-        return Err(Problem::new(format!("must be at least {least}")));
+        return Err(LineProblem::new(format!("must be at least {least}")));
     }
     Ok(value)
 }
 
-pub(super) fn check_within(least: u32, most: u32, value: u64) -> Result<u32, Problem> {
+pub(super) fn check_within(least: u32, most: u32, value: u64) -> Result<u32, LineProblem> {
     let message = format!("{value} is out of range; expected {least} to {most}");
     match u32::try_from(value) {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
-        Ok(value) if value < least => Err(Problem::new(message)),
+        Ok(value) if value < least => Err(LineProblem::new(message)),
         // The limits here are not fio's own, so the value counts as not modelled.
-        _ => Err(Problem::unmodelled(message)),
+        _ => Err(LineProblem::unmodelled(message)),
     }
 }
 
 /// The problem that a value is none of the option's `names`.
-pub(super) fn not_one_of_problem(text: &str, names: &[&'static str]) -> Problem {
+pub(super) fn not_one_of_problem(text: &str, names: &[&'static str]) -> LineProblem {
     let list = names.join(", ");
-    Problem::new(format!(
+    LineProblem::new(format!(
         "`{}`: expected one of {list}",
         escape_and_shorten(text)
     ))
-    .suggest_nearest(text, names.iter().copied())
+    .with_nearest_name_as_suggestion(text, names.iter().copied())
 }
 
 /// Values by direction in fio's notation; `None` if no direction has a value.
@@ -122,6 +130,11 @@ pub(super) fn print_per_direction<T: ToString>(values: &PerDirection<Option<T>>)
 }
 
 /// A flag as fio reads it: `1` or `0`.
-pub(super) fn print_flag(on: bool) -> String {
+pub(super) fn print_flag_as_digit(on: bool) -> String {
     u8::from(on).to_string()
+}
+
+/// A time in fio's notation, in whole microseconds.
+pub(super) fn print_microseconds(time: Nanoseconds) -> String {
+    format!("{}us", time.as_micros())
 }
