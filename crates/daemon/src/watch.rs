@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use wakepath_ebpf::{
     LoadError, Meter, Overhead, error_with_causes, explain_load_failure, read_kernel_btf,
 };
-use wakepath_policies::apst::gaps::{CLASSES, Gaps};
+use wakepath_policies::apst::gaps::{CLASSES, DriveIdleGaps};
 pub use wakepath_policies::psd::BurstEvent;
 use wakepath_policies::psd::Grant;
 use wakepath_units::causes::in_one_line;
@@ -182,14 +182,14 @@ impl Watch {
     }
 
     /// The idle gaps so far of the drive that a block device belongs to; `None` if they are not counted.
-    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<Gaps> {
+    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<DriveIdleGaps> {
         let drives = &self.options.drives;
         let at = drives
             .iter()
             .position(|devices| devices.contains(&device))?;
         let map: Array<_, DriveState> = Array::try_from(self.ebpf.map("drives")?).ok()?;
         let state = map.get(&(at as u32), 0).ok()?;
-        Some(Gaps {
+        Some(DriveIdleGaps {
             count: state.gaps,
             total_us: state.gap_us,
         })

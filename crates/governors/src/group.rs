@@ -20,7 +20,7 @@ const NAME: &str = "wakepath-";
 
 /// A control group with a memory limit, removed with its last holder.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     folder: PathBuf,
     /// Process that created the group; a forked process leaves the group alone.
     owner: u32,
@@ -28,10 +28,10 @@ pub(crate) struct Group {
     members: File,
 }
 
-static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
+static CURRENT: Mutex<Weak<ControlGroup>> = Mutex::new(Weak::new());
 
 /// The control group that all programs of this process share; `None` where no group can be made.
-pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
+pub(crate) fn shared_control_group_or_new() -> Option<Arc<ControlGroup>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(group) = current.upgrade() {
         return Some(group);
@@ -43,7 +43,9 @@ pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
     let created = candidate_group_folders()
         .into_iter()
-        .find_map(|(parent, limit)| Group::create_with_limit(&parent, limit, kib * 512).ok())?;
+        .find_map(|(parent, limit)| {
+            ControlGroup::create_with_limit(&parent, limit, kib * 512).ok()
+        })?;
     let group = Arc::new(created);
     *current = Arc::downgrade(&group);
     Some(group)
@@ -80,7 +82,7 @@ fn can_limit_memory(group: &Path) -> bool {
     controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
 }
 
-impl Group {
+impl ControlGroup {
     fn create_with_limit(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
         remove_abandoned_groups(parent);
         let owner = std::process::id();
@@ -107,7 +109,7 @@ impl Group {
     /// Puts the command's process, once started, and all its children into the group, if the kernel
     /// allows.
     #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-    pub(crate) fn adopt_command(self: &Arc<Self>, command: &mut Command) {
+    pub(crate) fn move_child_into_group(self: &Arc<Self>, command: &mut Command) {
         let members = self.members.as_raw_fd();
         let group = Arc::clone(self);
         // SAFETY: the closure only calls the kernel, without allocating or locking. The byte lives
@@ -139,7 +141,7 @@ fn remove_abandoned_groups(parent: &Path) {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     /// Removes the group's folder; waits a moment for processes that were told to end.
     fn drop(&mut self) {
         for _ in 0..40 {
@@ -158,20 +160,20 @@ mod tests {
     #[test]
     fn a_group_goes_with_its_last_process() {
         // Where no control group can be made, there is nothing to test.
-        let Some(group) = shared_control_group() else {
+        let Some(group) = shared_control_group_or_new() else {
             return;
         };
         let folder = group.folder.clone();
         let mut command = Command::new("sleep");
         command.arg("60");
-        group.adopt_command(&mut command);
+        group.move_child_into_group(&mut command);
         let mut child = command.spawn().unwrap();
         let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
         assert_eq!(members.trim(), child.id().to_string());
         child.kill().unwrap();
         child.wait().unwrap();
         drop(command);
-        assert!(Arc::ptr_eq(&group, &shared_control_group().unwrap()));
+        assert!(Arc::ptr_eq(&group, &shared_control_group_or_new().unwrap()));
         drop(group);
         assert!(!folder.exists());
     }

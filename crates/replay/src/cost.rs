@@ -58,7 +58,7 @@ impl Totals {
 
     /// Counts an I/O completion that waited for the last wake-up, `added` ns longer than with the
     /// oracle.
-    pub fn count_delayed_io(&mut self, added: u64) {
+    pub fn count_possibly_delayed_io(&mut self, added: u64) {
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
     }
@@ -88,15 +88,15 @@ impl TotalsByBlock {
 
     /// Makes a block of time current and returns its sums by idle state, to add to.
     #[inline(always)]
-    pub fn select_block(&mut self, block: usize) -> &mut [Totals] {
+    pub fn make_block_current(&mut self, block: usize) -> &mut [Totals] {
         if block != self.block {
-            self.flush_current_block(block);
+            self.store_sums_and_switch_block(block);
         }
         &mut self.current
     }
 
     #[cold]
-    fn flush_current_block(&mut self, block: usize) {
+    fn store_sums_and_switch_block(&mut self, block: usize) {
         let from = self.block * self.states;
         for (sum, current) in self.list.iter_mut().skip(from).zip(&mut self.current) {
             sum.add_totals(&std::mem::take(current));
@@ -161,7 +161,7 @@ impl Judge {
         let list = &states.declared;
         Self {
             oracle: match &states.power {
-                Some(power) => Oracle::new_with_power(list, OracleGoal::Energy, tick, power),
+                Some(power) => Oracle::new_with_idle_power(list, OracleGoal::Energy, tick, power),
                 None => Oracle::new(list, OracleGoal::Energy, tick),
             },
             rules: list
@@ -197,7 +197,9 @@ impl Judge {
             .oracle
             .best_state(length, package_saving, latency_request);
         let transitions = match &self.states.power {
-            Some(power) => power_in_state(power, state).transition_femtojoules(Nanoseconds(length)),
+            Some(power) => {
+                power_in_state(power, state).extra_transition_femtojoules(Nanoseconds(length))
+            }
             None => 0,
         };
         OracleChoice {
@@ -213,15 +215,15 @@ impl Judge {
         state + 1 == self.rules.len()
     }
 
-    /// Adds an idle period in a state to the sums in `totals`. `last`: the idle span ended with
+    /// Adds an idle period in a state to the sums in `totals`. `ends_span`: the idle span ended with
     /// this period. Returns the time by which the wake-up was slower than the oracle's, in ns.
     #[inline(always)]
-    pub fn account_idle_period(
+    pub fn account_period_and_added_latency(
         &self,
         totals: &mut [Totals],
         state: usize,
         duration: u64,
-        last: bool,
+        ends_span: bool,
         best: OracleChoice,
     ) -> u64 {
         let (Some(sums), Some(rule)) = (totals.get_mut(state), self.rules.get(state)) else {
@@ -232,11 +234,11 @@ impl Judge {
         sums.too_deep += u64::from(duration < rule.bounds.shortest);
         sums.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
-            let (energy, wasted) = energy_and_waste(power, state, duration, last, best);
+            let (energy, wasted) = energy_and_waste(power, state, duration, ends_span, best);
             sums.energy += energy;
             sums.wasted += wasted;
         }
-        if !last {
+        if !ends_span {
             return 0;
         }
         let added = rule.exit.saturating_sub(best.exit);
@@ -256,7 +258,7 @@ fn energy_and_waste(
     power: &IdlePower,
     state: usize,
     duration: u64,
-    last: bool,
+    ends_span: bool,
     best: OracleChoice,
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
@@ -264,7 +266,7 @@ fn energy_and_waste(
     let mut oracle = power_in_state(power, best.state)
         .asleep
         .femtojoules_over(time);
-    if last {
+    if ends_span {
         oracle += u128::from(best.transitions);
     }
     (energy, energy as i128 - oracle as i128)

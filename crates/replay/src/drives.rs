@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use wakepath_policies::apst::gaps::Gaps;
+use wakepath_policies::apst::gaps::DriveIdleGaps;
 use wakepath_trace::recording::Block;
 
 /// Most requests in flight at a drive that are remembered; if there are more, completions were not
@@ -89,7 +89,7 @@ pub struct Gap {
 pub struct Timeout {
     /// Sum of the power state's entry and exit latency in ms.
     pub transition_ms: u64,
-    /// Timeout in ms that suits the drive's idle gaps ([`Gaps::choose_best_timeout`]). `None`: the
+    /// Timeout in ms that suits the drive's idle gaps ([`DriveIdleGaps::choose_best_timeout`]). `None`: the
     /// state never pays.
     pub timeout_ms: Option<f64>,
     /// Number of times that a request would have woken the drive.
@@ -141,7 +141,7 @@ impl Drives {
         self.drives.is_empty()
     }
 
-    fn drive_history(&mut self, device: u32) -> Option<&mut DriveHistory> {
+    fn drive_history_or_new(&mut self, device: u32) -> Option<&mut DriveHistory> {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -151,8 +151,8 @@ impl Drives {
     }
 
     /// Notes that a CPU issued a block request.
-    pub fn note_issue(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_history(block.device) else {
+    pub fn note_request_issue(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive_history_or_new(block.device) else {
             return;
         };
         drive.issued += 1;
@@ -169,8 +169,8 @@ impl Drives {
     }
 
     /// Notes that a block request completed on a CPU.
-    pub fn note_completion(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_history(block.device) else {
+    pub fn note_request_completion(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive_history_or_new(block.device) else {
             return;
         };
         if let Some(issue) = drive.in_flight.remove(&block.sector) {
@@ -183,23 +183,23 @@ impl Drives {
     }
 
     /// Forgets all requests in flight, because events of the recording are missing.
-    pub fn forget_requests(&mut self) {
+    pub fn forget_requests_in_flight(&mut self) {
         for drive in self.drives.values_mut() {
             drive.in_flight.clear();
             drive.idle_since = None;
         }
     }
 
-    /// Makes a report for each drive; `name` turns a device number into a name.
-    pub fn report_drives(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
+    /// Makes a report for each drive; `name_of_device` turns a device number into a name.
+    pub fn report_drives(&self, name_of_device: impl Fn(u32) -> String) -> Vec<DriveReport> {
         let drives = self.drives.iter();
         let reports = drives.map(|(device, drive)| DriveReport {
-            name: name(*device),
+            name: name_of_device(*device),
             issued: drive.issued,
             completions: drive.completions,
             missed: drive.missed + drive.in_flight.len() as u64,
             same_cpu: drive.same_cpu,
-            gaps: gaps_by_length(&drive.gaps),
+            gaps: gaps_by_decade_of_length(&drive.gaps),
             timeouts: TRANSITIONS_MS
                 .iter()
                 .map(|ms| suggest_timeout(&drive.gaps, *ms))
@@ -210,7 +210,7 @@ impl Drives {
 }
 
 /// Groups a drive's idle gaps by powers of ten of their length.
-fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
+fn gaps_by_decade_of_length(histogram: &Histogram<u64>) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for value in histogram.iter_recorded() {
         let us = value.value_iterated_to();
@@ -235,7 +235,7 @@ fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
 /// Suggests the timeout that suits a drive's idle gaps, for a power state that takes
 /// `transition_ms` to enter and leave.
 fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
-    let mut gaps = Gaps::default();
+    let mut gaps = DriveIdleGaps::default();
     for value in histogram.iter_recorded() {
         gaps.add_gaps(value.value_iterated_to(), value.count_at_value());
     }

@@ -123,7 +123,7 @@ impl Sums {
 
 impl Report {
     /// Whether there are too few idle spans to say that governors differ, or that they do not.
-    pub const fn is_sparse(&self) -> bool {
+    pub const fn has_too_few_spans(&self) -> bool {
         self.spans < FEWEST_SPANS
     }
 }

@@ -54,7 +54,13 @@ impl CallLog {
                 let best = judge.choose_like_oracle(residency, 0, call.query.latency_request);
                 // A wake-up by the CPU's own tick does not end the idle span.
                 let last = !call.outcome.got_tick;
-                judge.account_idle_period(&mut totals, answer.state, residency, last, best);
+                judge.account_period_and_added_latency(
+                    &mut totals,
+                    answer.state,
+                    residency,
+                    last,
+                    best,
+                );
             }
         }
         Ok(totals)

@@ -192,7 +192,7 @@ impl Setup {
     /// Makes the governor that ran during the recording, without history; `None` if unknown.
     pub(crate) fn make_shadow_governor(&self, states: &States) -> Option<Governor> {
         let recorded = self.recorded_governor.as_ref()?;
-        Some(Governor::new_or_only_state(
+        Some(Governor::new_or_only_state_rule(
             &recorded.policy,
             &states.declared,
             self.tick,

@@ -33,7 +33,7 @@ pub(crate) fn summarise_pass<'a>(
         .drives
         .report_drives(|device| metadata.device_name(device));
     let mut warned = metadata.clone();
-    add_warnings(&mut warned, pass, &drives);
+    add_replay_warnings(&mut warned, pass, &drives);
     let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
     Ok(Report {
         periods: pass.periods,
@@ -53,7 +53,7 @@ pub(crate) fn summarise_pass<'a>(
 }
 
 /// Adds warnings about what the replay found to the recording's warnings.
-fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
+fn add_replay_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
     if pass.periods == 0 {
         metadata.add_or_count_warning("no-idle-periods", || {
             "the recording has no idle periods, so that governors have nothing to choose. Its drives are all that it shows"
@@ -72,7 +72,7 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
         });
     }
     if let Some(tally) = pass.package.tally() {
-        for _ in 0..tally.cpus_without_idle_periods() {
+        for _ in 0..tally.count_cpus_without_idle_periods() {
             metadata.add_or_count_warning("silent-cpu", || {
                 "a CPU of the machine has no idle periods in the recording; for the package's energy it counts as \
                  asleep"

@@ -539,7 +539,7 @@ fn the_call_log_is_what_was_asked() {
     assert_eq!(calls.len(), events.len());
     let mut governor = Governor::new(&KERNELS[1], &states(), TickRate::HZ_250);
     let mut chosen = Vec::new();
-    governor.replay_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
+    governor.replay_logged_calls(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
         chosen.push(decision.state as u8);
     });
     let recorded: Vec<u8> = events

@@ -118,7 +118,7 @@ fn describe_call_difference(
 
 fn apply_toggle(governor: &mut idle::Governor, call: &CallRecord) {
     if let Some((state, off)) = call.toggle.state_and_disabled() {
-        governor.set_disabled(state, off);
+        governor.set_state_disabled(state, off);
     }
 }
 

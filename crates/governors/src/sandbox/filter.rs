@@ -140,7 +140,7 @@ const REFUSE: sock_filter = return_action(SECCOMP_RET_ERRNO | libc::EPERM as u32
 
 /// Builds the seccomp filter; `None` on an architecture whose system call numbers are not known
 /// here.
-pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
+pub(super) fn build_seccomp_filter() -> Option<Vec<sock_filter>> {
     let mut all = vec![
         load_word(AT_ARCHITECTURE),
         bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
@@ -195,7 +195,7 @@ pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
     unsafe_code,
     reason = "no library takes a filter between fork and exec"
 )]
-pub(super) fn install_filter(filter: &[sock_filter]) -> i64 {
+pub(super) fn install_seccomp_filter(filter: &[sock_filter]) -> i64 {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_ptr().cast_mut(),

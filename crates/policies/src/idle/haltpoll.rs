@@ -42,13 +42,13 @@ impl Haltpoll {
         }
     }
 
-    /// Lengthens or shortens the time to poll after a halt of `blocked` nanoseconds.
+    /// Lengthens or shortens the time to poll after a halt of `halted_ns`.
     #[inline]
-    fn adapt_poll_limit(&mut self, blocked: u64) {
+    fn adapt_poll_limit_after_halt(&mut self, halted_ns: u64) {
         let p = self.parameters;
         let ceiling = u64::from(p.guest_halt_poll_ns);
-        if blocked <= ceiling {
-            if blocked > self.poll_limit {
+        if halted_ns <= ceiling {
+            if halted_ns > self.poll_limit {
                 // As in the kernel, only 32 bits of the product are kept.
                 let product =
                     self.poll_limit
@@ -94,7 +94,7 @@ impl IdleGovernor for Haltpoll {
         }
         self.last_state = entered;
         if entered != 0 {
-            self.adapt_poll_limit(outcome.residency);
+            self.adapt_poll_limit_after_halt(outcome.residency);
         }
     }
 

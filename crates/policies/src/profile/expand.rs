@@ -73,8 +73,8 @@ impl PolicySet {
             if let Some(own) = machine_policies.policy_of_kind(policy.kind())
                 && !given_set.decides_same_as(policy)
             {
-                let left_out = self.keys_set_elsewhere(policy);
-                kept = kept.with_policy(policy.fill_gaps_from(own, &left_out))?;
+                let left_out = self.keys_changed_by_other_mechanisms(policy);
+                kept = kept.with_policy(policy.fill_gaps_from_machine_policy(own, &left_out))?;
             }
         }
         Ok(kept)

@@ -118,10 +118,10 @@ fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecisi
             "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
         );
     };
-    let mut governor = Governor::new_or_only_state(&policy, &log.states.declared, log.tick);
+    let mut governor = Governor::new_or_only_state_rule(&policy, &log.states.declared, log.tick);
     let mut answers = Vec::new();
     let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
-    governor.replay_log(calls, |decision| answers.push(decision));
+    governor.replay_logged_calls(calls, |decision| answers.push(decision));
     if let Some(why) = governor.failure_reason() {
         bail!("the governor {why}");
     }

@@ -323,7 +323,7 @@ fn resolve_latency_limits(
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
         let limit = request
             .limit
-            .limit_for_states(known)
+            .resolve_for_states(known)
             .map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });
