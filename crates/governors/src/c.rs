@@ -14,9 +14,9 @@ use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::compile::{self, CompiledGovernor};
-use crate::process::{self, Process};
+use crate::process::{self, GovernorProcess};
 use crate::sandbox::{self, ConfinementNeed};
-use crate::source::Source;
+use crate::source::GovernorSource;
 
 /// `CASE_MAGIC`.
 const MAGIC: u32 = 0x6573_6163;
@@ -44,16 +44,16 @@ const ANY_TICK: TickRate = TickRate::HZ_250;
 /// A governor's C code and the processes that run it.
 #[derive(Debug)]
 pub(crate) struct CGovernor {
-    source: Source,
+    source: GovernorSource,
     /// Name of the source's copy that is kept with results.
     copy: String,
     need: ConfinementNeed,
     /// Running processes of the governor, by tick rate in Hz.
-    servers: Mutex<Vec<(u32, Arc<Server>)>>,
+    servers: Mutex<Vec<(u32, Arc<GovernorServer>)>>,
 }
 
 impl CGovernor {
-    pub(crate) fn new(source: Source, copy: String, need: ConfinementNeed) -> Self {
+    pub(crate) fn new(source: GovernorSource, copy: String, need: ConfinementNeed) -> Self {
         Self {
             source,
             copy,
@@ -64,7 +64,7 @@ impl CGovernor {
 
     /// Takes a free slot in a process that this thread or no thread uses; starts a process if there
     /// is none.
-    fn take_slot_or_start_process(&self, tick: TickRate) -> Result<Slot, String> {
+    fn take_slot_or_start_process(&self, tick: TickRate) -> Result<CpuSlot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
             let slots = server.lock_slots();
@@ -78,7 +78,7 @@ impl CGovernor {
             return Ok(slot);
         }
         let binary = compile::compile_governor_once(&self.source, tick, self.need)?;
-        let server = Arc::new(Server::start_process(&binary)?);
+        let server = Arc::new(GovernorServer::start_process(&binary)?);
         servers.push((tick.hz(), Arc::clone(&server)));
         server
             .take_slot_for_this_thread()
@@ -114,12 +114,12 @@ impl GovernorStarter for CGovernor {
 
 /// A process that serves CPUs with a C governor.
 #[derive(Debug)]
-struct Server(Mutex<ServerSlots>);
+struct GovernorServer(Mutex<ServerSlots>);
 
 /// Slots of a server process, one for each CPU.
 #[derive(Debug)]
 struct ServerSlots {
-    process: Process,
+    process: GovernorProcess,
     free: Vec<u32>,
     count: u32,
     /// Thread that uses the process; `None` while no slot is taken.
@@ -155,11 +155,11 @@ impl ServerSlots {
     }
 }
 
-impl Server {
+impl GovernorServer {
     fn start_process(binary: &CompiledGovernor) -> Result<Self, String> {
         let (mut command, _launcher) = binary.server_command_with_launcher()?;
         sandbox::limit_command_resources(&mut command, process::LIMITS);
-        let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
+        let process = GovernorProcess::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
         let count = binary.cpus_per_process();
         Ok(Self(Mutex::new(ServerSlots {
@@ -175,7 +175,7 @@ impl Server {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<Slot> {
+    fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<CpuSlot> {
         let mut slots = self.lock_slots();
         let this_thread = thread::current().id();
         if slots.user.is_some_and(|user| user != this_thread) {
@@ -183,7 +183,7 @@ impl Server {
         }
         let index = slots.free.pop()?;
         slots.user = Some(this_thread);
-        Some(Slot {
+        Some(CpuSlot {
             server: Arc::clone(self),
             index,
         })
@@ -192,12 +192,12 @@ impl Server {
 
 /// A CPU's place in a server process; dropping the value frees the place.
 #[derive(Debug)]
-struct Slot {
-    server: Arc<Server>,
+struct CpuSlot {
+    server: Arc<GovernorServer>,
     index: u32,
 }
 
-impl Drop for Slot {
+impl Drop for CpuSlot {
     fn drop(&mut self) {
         let mut slots = self.server.lock_slots();
         slots.free.push(self.index);
@@ -223,14 +223,14 @@ fn encode_case_record(states: &IdleStates) -> Vec<u8> {
 /// A compiled governor that serves one CPU.
 #[derive(Debug)]
 struct RunningCGovernor {
-    slot: Slot,
+    slot: CpuSlot,
     /// Questions so far.
     asked: u64,
 }
 
 impl RunningCGovernor {
     /// Explains to users why the process of a C governor ended; returns `error` if it still runs.
-    fn explain_end_or_pass_error(&self, process: &mut Process, error: String) -> String {
+    fn explain_end_or_pass_error(&self, process: &mut GovernorProcess, error: String) -> String {
         let question = self.asked;
         let Some(status) = process.wait_briefly_for_exit() else {
             return error;

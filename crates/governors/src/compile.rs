@@ -17,8 +17,8 @@ use wakepath_units::TickRate;
 
 use crate::image::{self, GovernorImage};
 use crate::process;
-use crate::sandbox::{self, ConfinementNeed, Files, Limits};
-use crate::source::Source;
+use crate::sandbox::{self, AllowedFiles, ConfinementNeed, ResourceLimits};
+use crate::source::GovernorSource;
 use crate::text::printable_text;
 
 /// C files that every governor is compiled with: stand-ins for the kernel's headers, and the server
@@ -67,7 +67,7 @@ const WARNINGS: [&str; 5] = [
     "-Wno-missing-field-initializers",
 ];
 /// Limits to a compiler: processor time in seconds, memory and the largest file in bytes.
-const LIMITS: Limits = Limits {
+const LIMITS: ResourceLimits = ResourceLimits {
     cpu_s: Some(60),
     memory: 4 << 30,
     file: 256 << 20,
@@ -126,7 +126,7 @@ static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 /// # Errors
 /// The compiler is missing, or its first error.
 pub(crate) fn compile_governor_once(
-    source: &Source,
+    source: &GovernorSource,
     tick: TickRate,
     need: ConfinementNeed,
 ) -> Result<Arc<CompiledGovernor>, String> {
@@ -169,7 +169,7 @@ fn make_scratch_folder() -> Result<TempDir, String> {
 
 /// Compiles and links a governor in a folder. Also returns gcc's warnings.
 fn build_image_and_warnings(
-    source: &Source,
+    source: &GovernorSource,
     tick: TickRate,
     folder: &CompileFolder<'_>,
 ) -> Result<(GovernorImage, Option<String>), String> {
@@ -182,7 +182,10 @@ fn build_image_and_warnings(
 
 /// Writes the governor's text, and a stand-in for each kernel header that the text includes, to the
 /// folder.
-fn write_source_and_headers(source: &Source, folder: &CompileFolder<'_>) -> Result<(), String> {
+fn write_source_and_headers(
+    source: &GovernorSource,
+    folder: &CompileFolder<'_>,
+) -> Result<(), String> {
     for header in source.kernel_headers() {
         let path = format!("kernel/{header}");
         folder.write_file(&path, "#include \"cpuidle_standin.h\"\n")?;
@@ -222,7 +225,7 @@ fn compile_governor_and_server(
     Ok(output)
 }
 
-fn link_program(source: &Source, folder: &CompileFolder<'_>) -> Result<(), String> {
+fn link_program(source: &GovernorSource, folder: &CompileFolder<'_>) -> Result<(), String> {
     let base = format!("-Wl,-Ttext-segment={:#x}", image::BASE);
     let linked = folder.run_gcc(&[
         "-static",
@@ -269,13 +272,13 @@ fn refuse_outside_includes(folder: &CompileFolder<'_>) -> Result<(), String> {
 /// Folder in which a governor is compiled, with the compiler's confinement.
 struct CompileFolder<'a> {
     path: &'a Path,
-    files: Files,
+    files: AllowedFiles,
     need: ConfinementNeed,
 }
 
 impl<'a> CompileFolder<'a> {
     fn new(path: &'a Path, need: ConfinementNeed) -> Result<Self, String> {
-        let files = Files {
+        let files = AllowedFiles {
             read: folders_of_gcc_outside_system(),
             write: vec![path.to_owned()],
         };

@@ -22,8 +22,8 @@ use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
 use crate::group;
-use crate::process::{self, Process};
-use crate::sandbox::{self, ConfinementNeed, Files};
+use crate::process::{self, GovernorProcess};
+use crate::sandbox::{self, AllowedFiles, ConfinementNeed};
 use crate::text::printable_text;
 
 /// Advice for a program that does not answer.
@@ -56,7 +56,7 @@ impl ExecGovernor {
         Self { path, record, need }
     }
 
-    fn start_process(&self) -> Result<Process, String> {
+    fn start_process(&self) -> Result<GovernorProcess, String> {
         let mut command = Command::new(&self.path);
         let variables = ENVIRONMENT
             .iter()
@@ -65,7 +65,7 @@ impl ExecGovernor {
         if let Some(folder) = self.path.parent() {
             command.current_dir(folder);
         }
-        let files = Files {
+        let files = AllowedFiles {
             read: readable_program_files(&self.path),
             write: Vec::new(),
         };
@@ -74,7 +74,7 @@ impl ExecGovernor {
             group.move_child_into_group(&mut command);
         }
         sandbox::confine_command(&mut command, process::LIMITS, &files, self.need)?;
-        Process::start_with_socket(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
+        GovernorProcess::start_with_socket(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
                 "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
                  the path of its language",
@@ -205,7 +205,7 @@ fn format_state_lines(states: &IdleStates) -> impl Iterator<Item = String> + '_ 
 /// A program that serves one CPU as its governor.
 #[derive(Debug)]
 struct RunningExecGovernor {
-    process: Process,
+    process: GovernorProcess,
     /// Lines that go to the program along with the next question.
     lines: String,
     /// Lines that went to the program along with the last question.

@@ -41,11 +41,12 @@ pub(crate) fn shared_control_group_or_new() -> Option<Arc<ControlGroup>> {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
-    let created = candidate_group_folders()
-        .into_iter()
-        .find_map(|(parent, limit)| {
-            ControlGroup::create_with_limit(&parent, limit, kib * 512).ok()
-        })?;
+    let created =
+        candidate_parents_with_limit_files()
+            .into_iter()
+            .find_map(|(parent, limit)| {
+                ControlGroup::create_with_limit(&parent, limit, kib * 512).ok()
+            })?;
     let group = Arc::new(created);
     *current = Arc::downgrade(&group);
     Some(group)
@@ -53,7 +54,7 @@ pub(crate) fn shared_control_group_or_new() -> Option<Arc<ControlGroup>> {
 
 /// Folders where a control group may be made, each with the name of its limit's file: next to this
 /// process's group, since a group with processes has no limited groups inside, and within.
-fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
+fn candidate_parents_with_limit_files() -> Vec<(PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut all = Vec::new();
     for line in own.lines() {
@@ -66,7 +67,7 @@ fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
             let own_group = Path::new(ROOT).join(path);
             let parent_group = own_group.parent().filter(|_| !path.is_empty());
             let groups = parent_group.into_iter().chain([&*own_group]);
-            let limited = groups.filter(|group| can_limit_memory(group));
+            let limited = groups.filter(|group| can_limit_memory_of_subgroups(group));
             all.extend(limited.map(|group| (group.to_owned(), "memory.max")));
         } else if controllers.split(',').any(|name| name == "memory") {
             let folder = Path::new(ROOT).join("memory").join(path);
@@ -77,18 +78,18 @@ fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
 }
 
 /// Whether groups within a control group can have a memory limit.
-fn can_limit_memory(group: &Path) -> bool {
+fn can_limit_memory_of_subgroups(group: &Path) -> bool {
     let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
     controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
 }
 
 impl ControlGroup {
-    fn create_with_limit(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
+    fn create_with_limit(parent: &Path, limit_file: &str, bytes: u64) -> io::Result<Self> {
         remove_abandoned_groups(parent);
         let owner = std::process::id();
         let folder = parent.join(format!("{NAME}{owner}"));
         fs::create_dir(&folder)?;
-        let limited = fs::write(folder.join(limit), bytes.to_string());
+        let limited = fs::write(folder.join(limit_file), bytes.to_string());
         let members = limited.and_then(|()| {
             let mut options = OpenOptions::new();
             options.write(true).open(folder.join("cgroup.procs"))

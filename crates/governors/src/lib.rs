@@ -75,7 +75,7 @@ fn load_own_governor(
     let (path, recorded_hash) = find_governor_file_and_recorded_hash(program, base)?;
     let (hash, starter): (String, Arc<dyn GovernorStarter>) = match program.form() {
         ProgramForm::C => {
-            let source = source::Source::read_with_includes(&path, program.path())?;
+            let source = source::GovernorSource::read_with_includes(&path, program.path())?;
             let hash = hash_content_as_hex(source.text.as_bytes());
             let copy = copy_name_in_results(program.path());
             (hash, Arc::new(c::CGovernor::new(source, copy, need)))

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use wakepath_units::median;
 
 use crate::group::ControlGroup;
-use crate::sandbox::Limits;
+use crate::sandbox::ResourceLimits;
 use crate::text::printable_text;
 
 /// Longest real time that an answer may take. A decision takes a kernel less than a microsecond;
@@ -30,7 +30,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which a process may live on after closing its output.
 const GRACE: Duration = Duration::from_millis(500);
 /// Resource limits of a governor's process.
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: ResourceLimits = ResourceLimits {
     cpu_s: None,
     memory: 4 << 30,
     file: 1 << 20,
@@ -166,7 +166,7 @@ fn measure_question_seconds(socket: &mut UnixStream) -> io::Result<f64> {
 
 /// A child process that answers a governor's queries.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct GovernorProcess {
     child: Child,
     socket: UnixStream,
     /// File that receives the process's standard error.
@@ -183,7 +183,7 @@ pub(crate) struct Process {
     ended: Option<ExitStatus>,
 }
 
-impl Process {
+impl GovernorProcess {
     /// Starts a command with a socket as its standard input and output.
     pub(crate) fn start_with_socket(
         mut command: Command,
@@ -311,7 +311,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for GovernorProcess {
     /// Kills the process and all processes of its group.
     fn drop(&mut self) {
         if self.is_own_running_child() {

@@ -1,7 +1,7 @@
 //! Confines processes with foreign code.
 //!
 //! The kernel learns all restrictions before the program begins. The process has no privileges and
-//! never gains any, sees only given files ([`Files`]), has no network, and ends with this process. Processor time, memory and files are limited.
+//! never gains any, sees only given files ([`AllowedFiles`]), has no network, and ends with this process. Processor time, memory and files are limited.
 //! Namespaces are optional, depending on kernel and user; every other restriction is required.
 
 use std::io;
@@ -20,7 +20,7 @@ mod filter;
 
 /// Most resources that a confined process may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ResourceLimits {
     /// Processor time in seconds; `None`: unlimited.
     pub(crate) cpu_s: Option<u64>,
     /// Memory, in bytes.
@@ -31,7 +31,7 @@ pub(crate) struct Limits {
 
 /// Files that a confined process may use besides the system's programs and libraries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Files {
+pub(crate) struct AllowedFiles {
     /// Files and folders, with everything below, that the process may read and run.
     pub(crate) read: Vec<PathBuf>,
     /// Folders that the process may change.
@@ -94,7 +94,7 @@ impl ConfinementNeed {
 /// Limits the resources of a command's process, once started, in a process group without Ctrl-C.
 /// The process ends with this one.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn limit_command_resources(command: &mut Command, limits: Limits) {
+pub(crate) fn limit_command_resources(command: &mut Command, limits: ResourceLimits) {
     command.process_group(0);
     let parent = std::process::id();
     // SAFETY: the closure only calls the kernel, without allocating or locking.
@@ -114,8 +114,8 @@ pub(crate) fn limit_command_resources(command: &mut Command, limits: Limits) {
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 pub(crate) fn confine_command(
     command: &mut Command,
-    limits: Limits,
-    files: &Files,
+    limits: ResourceLimits,
+    files: &AllowedFiles,
     need: ConfinementNeed,
 ) -> Result<(), String> {
     command.process_group(0);
@@ -138,7 +138,7 @@ pub(crate) fn confine_command(
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 fn confine_this_process(
     parent: u32,
-    limits: Limits,
+    limits: ResourceLimits,
     rules: Option<&OwnedFd>,
     filter: Option<&[libc::sock_filter]>,
     need: ConfinementNeed,
@@ -175,7 +175,7 @@ fn require_success_if_confined(returned: i64, need: ConfinementNeed) -> io::Resu
 }
 
 /// Creates the Landlock rules for these files; `None` where the kernel has no Landlock.
-fn create_landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
+fn create_landlock_rules(files: &AllowedFiles) -> Result<Option<OwnedFd>, RulesetError> {
     let read = AccessFs::from_read(LANDLOCK);
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let created = Ruleset::default()
@@ -199,7 +199,7 @@ pub(crate) fn is_in_system_folders(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
-fn set_resource_limits(limits: Limits) -> io::Result<()> {
+fn set_resource_limits(limits: ResourceLimits) -> io::Result<()> {
     set_resource_limit(Resource::Core, 0)?;
     set_resource_limit(Resource::As, limits.memory)?;
     set_resource_limit(Resource::Fsize, limits.file)?;

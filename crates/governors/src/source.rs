@@ -13,14 +13,14 @@ const DEEPEST: usize = 8;
 
 /// A governor's C code as one text: its quoted includes are inlined.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct GovernorSource {
     /// Name of the governor's file, for messages.
     pub(crate) name: String,
     /// Text of the governor, with quoted includes inlined.
     pub(crate) text: String,
 }
 
-impl Source {
+impl GovernorSource {
     /// Reads a governor's C file, called `name`. In a kernel tree, `linux/teo` means the kernel's
     /// governor teo.
     pub(crate) fn read_with_includes(path: &Path, name: &str) -> Result<Self, String> {
@@ -225,13 +225,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, header) = (folder.path().join("a.c"), folder.path().join("gov.h"));
         fs::write(&file, "#include <linux/time.h>\n#include \"gov.h\"\nint a;").unwrap();
-        let error = Source::read_with_includes(&file, "x/a.c").unwrap_err();
+        let error = GovernorSource::read_with_includes(&file, "x/a.c").unwrap_err();
         assert!(
             error.starts_with("a.c:2 includes \"gov.h\", which is not there"),
             "{error}"
         );
         fs::write(&header, "int b;\n").unwrap();
-        let source = Source::read_with_includes(&file, "x/a.c").unwrap();
+        let source = GovernorSource::read_with_includes(&file, "x/a.c").unwrap();
         assert_eq!(
             source.text,
             "#include <linux/time.h>\n#line 1 \"gov.h\"\nint b;\n#line 3 \"a.c\"\nint a;\n"
@@ -242,12 +242,14 @@ mod tests {
         );
         fs::write(&file, &source.text).unwrap();
         assert_eq!(
-            Source::read_with_includes(&file, "a.c").unwrap().text,
+            GovernorSource::read_with_includes(&file, "a.c")
+                .unwrap()
+                .text,
             source.text
         );
         fs::write(&header, "#include \"gov.h\"").unwrap();
         fs::write(&file, "#include \"gov.h\"").unwrap();
-        let error = Source::read_with_includes(&file, "a.c").unwrap_err();
+        let error = GovernorSource::read_with_includes(&file, "a.c").unwrap_err();
         assert!(error.contains("without an end"), "{error}");
     }
 
@@ -257,16 +259,19 @@ mod tests {
         let governors = folder.path().join("drivers/cpuidle/governors");
         fs::create_dir_all(&governors).unwrap();
         fs::write(governors.join("teo.c"), "int teo;\n").unwrap();
-        let teo = Source::read_with_includes(&folder.path().join("teo"), "linux/teo").unwrap();
+        let teo =
+            GovernorSource::read_with_includes(&folder.path().join("teo"), "linux/teo").unwrap();
         assert_eq!((&*teo.name, &*teo.text), ("teo.c", "int teo;\n"));
         for name in ["", "tea"] {
-            let error = Source::read_with_includes(&folder.path().join(name), name).unwrap_err();
+            let error =
+                GovernorSource::read_with_includes(&folder.path().join(name), name).unwrap_err();
             assert!(
                 error.contains("a kernel tree") && error.ends_with("/teo"),
                 "{error}"
             );
         }
-        let error = Source::read_with_includes(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
+        let error =
+            GovernorSource::read_with_includes(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
         assert!(error.contains("/nowhere/x.c is not there"), "{error}");
     }
 }

@@ -21,7 +21,7 @@ const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 /// Without a latency request: the target residency of the first enabled state behind state 0 with at least 10 us.
 /// Bounded by a sixteenth of the tick period, also the limit without such a state (`cpuidle_poll_time()`,
 /// `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12). A governor's own limit overrides
-/// ([`crate::idle::IdleGovernor::poll_limit`]).
+/// ([`crate::idle::IdleGovernor::own_poll_limit`]).
 ///
 /// `requested_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
 /// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.

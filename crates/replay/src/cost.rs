@@ -12,7 +12,7 @@ use wakepath_policies::idle::oracle::Oracle;
 use wakepath_policies::idle::power::{IdlePower, StatePower};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::setup::States;
+use crate::setup::GroupIdleStates;
 
 /// Sums over the idle periods of one governor in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl TotalsByBlock {
 /// Judge of idle spans on CPUs with the same idle states, by an oracle.
 #[derive(Clone, Debug)]
 pub struct Judge {
-    states: States,
+    states: GroupIdleStates,
     oracle: Oracle,
     /// Rules for judging idle periods, one for each idle state.
     rules: Vec<StateRule>,
@@ -157,7 +157,7 @@ pub struct OracleChoice {
 
 impl Judge {
     /// Makes a judge for CPUs with these idle states.
-    pub fn new(states: &States, tick: TickRate) -> Self {
+    pub fn new(states: &GroupIdleStates, tick: TickRate) -> Self {
         let list = &states.declared;
         Self {
             oracle: match &states.power {

@@ -10,12 +10,12 @@ use crate::cost::{Judge, TotalsByBlock};
 use crate::error::ReplayError;
 use crate::idle_loop::{IdleLoop, SpanContext};
 use crate::leases::LeaseWithPendingIo;
-use crate::setup::{Setup, States};
+use crate::setup::{GroupIdleStates, Setup};
 use crate::span::IdleSpans;
 
 /// CPUs with the same idle states.
 pub(crate) struct CpuGroup<'a> {
-    pub(crate) states: &'a States,
+    pub(crate) states: &'a GroupIdleStates,
     pub(crate) judge: Judge,
     /// Longest time in the polling state in ns, unless a governor has its own limit.
     pub(crate) poll_limit: u64,
@@ -23,7 +23,7 @@ pub(crate) struct CpuGroup<'a> {
 
 impl<'a> CpuGroup<'a> {
     /// Prepares a replay on CPUs with these idle states.
-    pub(crate) fn new(states: &'a States, tick: TickRate) -> Self {
+    pub(crate) fn new(states: &'a GroupIdleStates, tick: TickRate) -> Self {
         Self {
             states,
             judge: Judge::new(states, tick),

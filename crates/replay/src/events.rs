@@ -23,7 +23,7 @@ use crate::span::{CAUSE_WITHIN, MAX_IDLE_PERIOD};
 pub(crate) type CallExport<'a> = (u32, &'a mut dyn Write);
 
 /// State of a pass over a recording that belongs to no single CPU.
-pub(crate) struct SharedState<'a> {
+pub(crate) struct PassState<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) groups: &'a [CpuGroup<'a>],
     tick_period: u64,
@@ -54,7 +54,7 @@ pub(crate) struct BlockCounts {
     pub(crate) io_completions: u64,
 }
 
-impl<'a> SharedState<'a> {
+impl<'a> PassState<'a> {
     /// Starts a pass over a recording, with empty counts for these blocks of time.
     pub(crate) fn new(
         setup: &'a Setup,

@@ -38,7 +38,7 @@ pub use blocks::MAX_BLOCKS;
 pub use error::ReplayError;
 pub use report::{BlockPolicy, BlockReport, FEWEST_SPANS, PolicyReport, Report, StateReport, Sums};
 pub use run::replay_recording;
-pub use setup::{LatencyLimits, RecordedGovernor, Setup, SetupError, States};
+pub use setup::{GroupIdleStates, LatencyLimits, RecordedGovernor, Setup, SetupError};
 
 #[cfg(test)]
 mod tests;

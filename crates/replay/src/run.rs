@@ -9,7 +9,7 @@ use wakepath_units::cpus::MAX_CPUS;
 use crate::blocks::{MAX_BLOCKS, TimeBlocks};
 use crate::cpu::{Cpu, CpuGroup};
 use crate::error::ReplayError;
-use crate::events::{CallExport, SharedState};
+use crate::events::{CallExport, PassState};
 use crate::hotplug::HotplugRule;
 use crate::package::{PackageFigures, PackageTally};
 use crate::package_stage::PackageStage;
@@ -124,7 +124,7 @@ impl Progress<'_> {
 /// A pass over a recording: its CPUs and what they share.
 struct ReplayPass<'a> {
     cpus: Vec<Option<Box<Cpu<'a>>>>,
-    shared: SharedState<'a>,
+    shared: PassState<'a>,
 }
 
 impl Visitor for ReplayPass<'_> {
@@ -160,7 +160,7 @@ impl<'a> ReplayPass<'a> {
     ) -> Self {
         Self {
             cpus: Vec::new(),
-            shared: SharedState::new(setup, groups, blocks, calls, hotplug, package),
+            shared: PassState::new(setup, groups, blocks, calls, hotplug, package),
         }
     }
 
@@ -231,7 +231,7 @@ impl<'a> ReplayPass<'a> {
         &mut self,
         time: u64,
         number: u32,
-    ) -> Result<(&mut Cpu<'a>, &mut SharedState<'a>), ReplayError> {
+    ) -> Result<(&mut Cpu<'a>, &mut PassState<'a>), ReplayError> {
         let index = number as usize;
         if self.cpus.get(index).is_none_or(Option::is_none) {
             self.add_cpu(number)?;

@@ -6,13 +6,13 @@ use wakepath_policies::input::Call;
 use wakepath_units::TickRate;
 
 use crate::cost::{Judge, Totals};
-use crate::setup::States;
+use crate::setup::GroupIdleStates;
 
 /// Governor call log of a CPU, on which answers are scored.
 #[derive(Clone, Debug)]
 pub struct CallLog {
     /// The CPU's idle states.
-    pub states: States,
+    pub states: GroupIdleStates,
     /// The tick rate.
     pub tick: TickRate,
     /// Calls of the governor, in order of time.
@@ -110,7 +110,7 @@ mod tests {
     fn answers_are_judged_by_how_long_the_cpu_stayed() {
         let list = vec![idle_state("C1", 0), idle_state("C6", 100)];
         let log = CallLog {
-            states: States::from_declared(Vec::new(), IdleStates::new(list).unwrap()),
+            states: GroupIdleStates::from_declared(Vec::new(), IdleStates::new(list).unwrap()),
             tick: TickRate::HZ_250,
             calls: vec![
                 call(50_000, false),

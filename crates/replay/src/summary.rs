@@ -10,14 +10,14 @@ use crate::cost::{Totals, TotalsByBlock};
 use crate::cpu::{Cpu, CpuGroup};
 use crate::drives::DriveReport;
 use crate::error::ReplayError;
-use crate::events::{BlockCounts, SharedState};
+use crate::events::{BlockCounts, PassState};
 use crate::idle_loop::Counts;
 use crate::package;
 use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
 
 /// Sums up a pass over a recording whose idle spans are all finished.
 pub(crate) fn summarise_pass<'a>(
-    pass: &SharedState<'a>,
+    pass: &PassState<'a>,
     cpus: &[Box<Cpu<'a>>],
     metadata: &Metadata,
 ) -> Result<Report, ReplayError> {
@@ -53,7 +53,7 @@ pub(crate) fn summarise_pass<'a>(
 }
 
 /// Adds warnings about what the replay found to the recording's warnings.
-fn add_replay_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
+fn add_replay_warnings(metadata: &mut Metadata, pass: &PassState<'_>, drives: &[DriveReport]) {
     if pass.periods == 0 {
         metadata.add_or_count_warning("no-idle-periods", || {
             "the recording has no idle periods, so that governors have nothing to choose. Its drives are all that it shows"
@@ -102,7 +102,7 @@ fn add_replay_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: 
 
 /// A finished pass over a recording, and its CPUs.
 struct Summary<'s, 'a> {
-    pass: &'s SharedState<'a>,
+    pass: &'s PassState<'a>,
     cpus: &'s [Box<Cpu<'a>>],
 }
 

@@ -73,7 +73,7 @@ impl Check for HaltpollLimitCheck {
         out.extend(input.calls.iter().map(|call| {
             apply_toggle(&mut governor, call);
             call_our_governor(&mut governor, call);
-            governor.poll_limit().map_or(0, |limit| limit.0)
+            governor.own_poll_limit().map_or(0, |limit| limit.0)
         }));
         Ok(())
     }

@@ -101,7 +101,7 @@ impl IdleGovernor for Haltpoll {
     /// Time to poll by haltpoll's own reckoning, in place of the limit from the idle states; `None`
     /// if the time is 0.
     #[inline]
-    fn poll_limit(&self) -> Option<Nanoseconds> {
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
         (self.poll_limit != 0).then_some(Nanoseconds(self.poll_limit))
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!(governor.select(&query).state, 1);
         halted_for(&mut governor, 20_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(50_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(50_000)));
         assert_eq!(
             governor.select(&query),
             IdleDecision {
@@ -148,11 +148,11 @@ mod tests {
             }
         );
         halted_for(&mut governor, 60_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(100_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(100_000)));
         halted_for(&mut governor, 300_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(50_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(50_000)));
         halted_for(&mut governor, 300_000);
-        assert_eq!(governor.poll_limit(), None);
+        assert_eq!(governor.own_poll_limit(), None);
         assert_eq!(governor.select(&query).state, 1);
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let mut governor = guest(KernelVersion::V6_1);
         halted_for(&mut governor, 20_000);
         halted_for(&mut governor, 300_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(25_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(25_000)));
     }
 
     proptest! {

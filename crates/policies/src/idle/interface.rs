@@ -68,7 +68,7 @@ pub trait IdleGovernor {
 
     /// The governor's own polling limit, if any (haltpoll). The default is
     /// [`crate::poll::polling_limit`].
-    fn poll_limit(&self) -> Option<Nanoseconds> {
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
         None
     }
 

@@ -99,7 +99,7 @@ impl IdleCall {
 /// Time for which a polling state polls: the governor's own limit if it has one, or else `default_limit`.
 #[inline(always)]
 pub fn own_poll_limit_or<G: IdleGovernor>(governor: &G, default_limit: Nanoseconds) -> Nanoseconds {
-    governor.poll_limit().unwrap_or(default_limit)
+    governor.own_poll_limit().unwrap_or(default_limit)
 }
 
 impl IdleOutcome {

@@ -232,8 +232,8 @@ impl IdleGovernor for Governor {
     }
 
     #[inline]
-    fn poll_limit(&self) -> Option<Nanoseconds> {
-        for_each_governor!(self, governor => governor.poll_limit())
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
+        for_each_governor!(self, governor => governor.own_poll_limit())
     }
 
     fn interval_search_passes(&self) -> u32 {

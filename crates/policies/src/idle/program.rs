@@ -377,7 +377,7 @@ impl IdleGovernor for ProgramGovernor {
         self.last = Some((entered, *outcome));
     }
 
-    fn poll_limit(&self) -> Option<Nanoseconds> {
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
         self.poll_limit
     }
 }

@@ -208,7 +208,7 @@ impl StateTable {
 
     /// Idle states, enabled or not, whose target residency is at most `time` ns.
     #[inline]
-    pub(crate) fn states_paying_off_within(&self, time: i64) -> StateSet {
+    pub(crate) fn all_states_paying_off_within(&self, time: i64) -> StateSet {
         self.present.without(
             self.target_residency
                 .states_with_longer_time(time, self.count),

@@ -102,7 +102,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
             grant: given.value_or_default(&GRANT)?,
             start_after: given
                 .given_value(&START_AFTER)?
-                .unwrap_or_else(|| rule.default_start_after()),
+                .unwrap_or_else(|| rule.default_first_granting_io()),
             rule,
         }))
     },

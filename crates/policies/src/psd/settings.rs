@@ -52,7 +52,7 @@ impl LeaseRule {
             timeout_ms: 3,
             ceiling: self.default_ceiling(),
             grant: Grant::Completion,
-            start_after: self.default_start_after(),
+            start_after: self.default_first_granting_io(),
             rule: self,
         }
     }
@@ -68,7 +68,7 @@ impl LeaseRule {
     }
 
     /// Default for the I/O of a burst that gives the first lease, under this lease rule.
-    pub const fn default_start_after(self) -> u32 {
+    pub const fn default_first_granting_io(self) -> u32 {
         match self {
             Self::Patch | Self::Module => 1,
             Self::Daemon => 2,

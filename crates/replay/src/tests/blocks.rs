@@ -45,7 +45,7 @@ proptest! {
     ) {
         let events = events_of(&lengths);
         let mut setup = setup(&KERNELS);
-        setup.states = States::from_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
+        setup.states = GroupIdleStates::from_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
         setup.package = Some(PACKAGE);
         setup.psd = Some(PsdPolicy::default());
         setup.recorded_governor = Some(RecordedGovernor {

@@ -78,9 +78,7 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(look) = lease.view_when_going_idle(now).next_timer_after(now)
         {
             c.idle.lease_timer = true;
-            c.timers
-                .precise
-                .add_without_slack(look.0, Timer::IdleDepthLease);
+            c.timers.precise.add_without_slack(look.0, Timer::Lease);
             self.schedule_next_clock_event(cpu);
         }
     }

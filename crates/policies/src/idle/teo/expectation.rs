@@ -77,7 +77,7 @@ impl Expectation {
 #[inline]
 pub(super) fn bin_of_duration(table: &StateTable, duration: i64) -> usize {
     table
-        .states_paying_off_within(duration)
+        .all_states_paying_off_within(duration)
         .deepest()
         .unwrap_or(0)
 }
