@@ -16,7 +16,7 @@ use crate::setup::GroupIdleStates;
 
 /// Sums over the idle periods of one governor in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct IdlePeriodTotals {
     /// Time spent in the idle state, in ns.
     pub time: u64,
     /// Idle periods.
@@ -41,7 +41,7 @@ pub struct Totals {
     pub energy: u128,
 }
 
-impl Totals {
+impl IdlePeriodTotals {
     /// Adds another sum.
     pub fn add_totals(&mut self, other: &Self) {
         self.time += other.time;
@@ -68,11 +68,11 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub struct TotalsByBlock {
     states: usize,
-    list: Vec<Totals>,
+    list: Vec<IdlePeriodTotals>,
     /// Index of the current block of time, in which periods are counted.
     block: usize,
     /// Sums by idle state since the current block became current; not in `list` yet.
-    current: Vec<Totals>,
+    current: Vec<IdlePeriodTotals>,
 }
 
 impl TotalsByBlock {
@@ -80,15 +80,15 @@ impl TotalsByBlock {
     pub fn new(blocks: usize, states: usize) -> Self {
         Self {
             states,
-            list: vec![Totals::default(); blocks * states],
+            list: vec![IdlePeriodTotals::default(); blocks * states],
             block: 0,
-            current: vec![Totals::default(); states],
+            current: vec![IdlePeriodTotals::default(); states],
         }
     }
 
     /// Makes a block of time current and returns its sums by idle state, to add to.
     #[inline(always)]
-    pub fn make_block_current(&mut self, block: usize) -> &mut [Totals] {
+    pub fn make_block_current(&mut self, block: usize) -> &mut [IdlePeriodTotals] {
         if block != self.block {
             self.store_sums_and_switch_block(block);
         }
@@ -105,11 +105,11 @@ impl TotalsByBlock {
     }
 
     /// Adds up the sums over some blocks of time, by idle state.
-    pub fn totals_over_blocks(&self, blocks: Range<usize>) -> Vec<Totals> {
+    pub fn totals_over_blocks(&self, blocks: Range<usize>) -> Vec<IdlePeriodTotals> {
         let mut sums = if blocks.contains(&self.block) {
             self.current.clone()
         } else {
-            vec![Totals::default(); self.states]
+            vec![IdlePeriodTotals::default(); self.states]
         };
         let list = self
             .list
@@ -125,7 +125,7 @@ impl TotalsByBlock {
 
 /// Judge of idle spans on CPUs with the same idle states, by an oracle.
 #[derive(Clone, Debug)]
-pub struct Judge {
+pub struct IdlePeriodJudge {
     states: GroupIdleStates,
     oracle: Oracle,
     /// Rules for judging idle periods, one for each idle state.
@@ -155,7 +155,7 @@ pub struct OracleChoice {
     transitions: u64,
 }
 
-impl Judge {
+impl IdlePeriodJudge {
     /// Makes a judge for CPUs with these idle states.
     pub fn new(states: &GroupIdleStates, tick: TickRate) -> Self {
         let list = &states.declared;
@@ -220,7 +220,7 @@ impl Judge {
     #[inline(always)]
     pub fn account_period_and_added_latency(
         &self,
-        totals: &mut [Totals],
+        totals: &mut [IdlePeriodTotals],
         state: usize,
         duration: u64,
         ends_span: bool,

@@ -6,7 +6,7 @@ use wakepath_units::TickRate;
 
 use crate::agreement::ShadowGovernor;
 use crate::blocks::{TimeBlockCursor, TimeBlocks};
-use crate::cost::{Judge, TotalsByBlock};
+use crate::cost::{IdlePeriodJudge, TotalsByBlock};
 use crate::error::ReplayError;
 use crate::idle_loop::{IdleLoop, SpanContext};
 use crate::leases::LeaseWithPendingIo;
@@ -16,7 +16,7 @@ use crate::span::IdleSpans;
 /// CPUs with the same idle states.
 pub(crate) struct CpuGroup<'a> {
     pub(crate) states: &'a GroupIdleStates,
-    pub(crate) judge: Judge,
+    pub(crate) judge: IdlePeriodJudge,
     /// Longest time in the polling state in ns, unless a governor has its own limit.
     pub(crate) poll_limit: u64,
 }
@@ -26,7 +26,7 @@ impl<'a> CpuGroup<'a> {
     pub(crate) fn new(states: &'a GroupIdleStates, tick: TickRate) -> Self {
         Self {
             states,
-            judge: Judge::new(states, tick),
+            judge: IdlePeriodJudge::new(states, tick),
             poll_limit: poll::polling_limit(&states.declared, tick, None).0,
         }
     }

@@ -66,14 +66,14 @@ pub struct DriveReport {
     /// Number of completions on the CPU that issued the request.
     pub same_cpu: u64,
     /// Gaps without a request in flight, by length.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<IdleGapRange>,
     /// Suggested timeouts of the drive's power states, which suit its idle gaps.
-    pub timeouts: Vec<Timeout>,
+    pub timeouts: Vec<SuggestedTimeout>,
 }
 
 /// Idle gaps of a drive with lengths in one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Gap {
+pub struct IdleGapRange {
     /// Shortest gap in the range, in us.
     pub from_us: u64,
     /// Upper limit of the gaps' length in us, not included.
@@ -86,7 +86,7 @@ pub struct Gap {
 
 /// Suggested idle time before a drive enters a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Timeout {
+pub struct SuggestedTimeout {
     /// Sum of the power state's entry and exit latency in ms.
     pub transition_ms: u64,
     /// Timeout in ms that suits the drive's idle gaps ([`DriveIdleGaps::choose_best_timeout`]). `None`: the
@@ -210,8 +210,8 @@ impl Drives {
 }
 
 /// Groups a drive's idle gaps by powers of ten of their length.
-fn gaps_by_decade_of_length(histogram: &Histogram<u64>) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
+fn gaps_by_decade_of_length(histogram: &Histogram<u64>) -> Vec<IdleGapRange> {
+    let mut gaps: Vec<IdleGapRange> = Vec::new();
     for value in histogram.iter_recorded() {
         let us = value.value_iterated_to();
         let from_us = if us == 0 { 0 } else { 10_u64.pow(us.ilog10()) };
@@ -221,7 +221,7 @@ fn gaps_by_decade_of_length(histogram: &Histogram<u64>) -> Vec<Gap> {
                 gap.count += count;
                 gap.total_us += total_us;
             }
-            _ => gaps.push(Gap {
+            _ => gaps.push(IdleGapRange {
                 from_us,
                 to_us: from_us.max(1) * if from_us == 0 { 1 } else { 10 },
                 count,
@@ -234,14 +234,14 @@ fn gaps_by_decade_of_length(histogram: &Histogram<u64>) -> Vec<Gap> {
 
 /// Suggests the timeout that suits a drive's idle gaps, for a power state that takes
 /// `transition_ms` to enter and leave.
-fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
+fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> SuggestedTimeout {
     let mut gaps = DriveIdleGaps::default();
     for value in histogram.iter_recorded() {
         gaps.add_gaps(value.value_iterated_to(), value.count_at_value());
     }
     let found = gaps.choose_best_timeout(transition_ms * 1_000);
     let total: u64 = gaps.total_us.iter().sum();
-    Timeout {
+    SuggestedTimeout {
         transition_ms,
         timeout_ms: found.map(|found| found.timeout_us as f64 / 1e3),
         wake_ups: found.map_or(0, |found| found.wake_ups),

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 use wakepath_trace::recording::{
     Block, Event, EventKind, FlagCounts, IdlePeriod, PackedIdlePeriod, TimerKind,
 };
@@ -32,7 +32,7 @@ pub(crate) struct PassState<'a> {
     pub(crate) periods: u64,
     pub(crate) blocks: TimeBlocks,
     /// Counts of events, one entry for each block of time.
-    pub(crate) counts: Vec<BlockCounts>,
+    pub(crate) counts: Vec<TimeBlockCounts>,
     pub(crate) flags: FlagCounts,
     calls: Option<CallExport<'a>>,
     /// Number of idle periods left out because they are implausibly long.
@@ -47,7 +47,7 @@ pub(crate) struct PassState<'a> {
 
 /// Counts of events in a block of time, which do not depend on governors.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BlockCounts {
+pub(crate) struct TimeBlockCounts {
     pub(crate) spans: u64,
     pub(crate) leased_spans: u64,
     pub(crate) io_wake_ups: u64,
@@ -71,7 +71,7 @@ impl<'a> PassState<'a> {
             drives: Drives::default(),
             periods: 0,
             blocks,
-            counts: vec![BlockCounts::default(); blocks.block_count()],
+            counts: vec![TimeBlockCounts::default(); blocks.block_count()],
             flags: FlagCounts::default(),
             calls,
             long_periods: 0,
@@ -122,7 +122,7 @@ impl<'a> PassState<'a> {
             EventKind::BlockIssue(block) => {
                 self.end_and_judge_span(cpu);
                 self.drives.note_request_issue(time, event.cpu, block);
-                self.grant_lease_if_io_counts(cpu, time, Grant::grants_on_issue);
+                self.grant_lease_if_io_counts(cpu, time, LeaseTrigger::is_issue_a_trigger);
             }
             EventKind::BlockComplete(block) => self.handle_block_completion(cpu, time, block),
             EventKind::Frequency(_)
@@ -151,7 +151,7 @@ impl<'a> PassState<'a> {
             self.count_io_wake_up(cpu);
         }
         cpu.completed_at = time;
-        self.grant_lease_if_io_counts(cpu, time, Grant::grants_on_completion);
+        self.grant_lease_if_io_counts(cpu, time, LeaseTrigger::is_completion_a_trigger);
     }
 
     /// Handles a CPU that goes offline or comes online.
@@ -342,7 +342,12 @@ impl<'a> PassState<'a> {
 
     /// Gives a CPU a lease at `time`, or extends it, if the PSD setting counts this kind of I/O
     /// event (`grants`).
-    fn grant_lease_if_io_counts(&self, cpu: &mut Cpu<'_>, time: u64, grants: fn(Grant) -> bool) {
+    fn grant_lease_if_io_counts(
+        &self,
+        cpu: &mut Cpu<'_>,
+        time: u64,
+        grants: fn(LeaseTrigger) -> bool,
+    ) {
         if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
             && grants(psd.grant)
         {

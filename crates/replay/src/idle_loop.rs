@@ -8,7 +8,7 @@ use wakepath_policies::psd::Ceiling;
 use wakepath_policies::utilisation::CpuUtilisation;
 use wakepath_units::Nanoseconds;
 
-use crate::cost::{Judge, TotalsByBlock};
+use crate::cost::{IdlePeriodJudge, TotalsByBlock};
 use crate::package::PackageTally;
 use crate::span::IdleSpan;
 
@@ -18,7 +18,7 @@ pub struct SpanContext<'a> {
     /// The CPU's idle states.
     pub states: &'a IdleStates,
     /// Judge of the CPU's idle periods, with an oracle.
-    pub judge: &'a Judge,
+    pub judge: &'a IdlePeriodJudge,
     /// Period of the tick, in ns.
     pub tick_period: u64,
     /// Deepest sleep under a PSD lease; `None` without leases.

@@ -125,12 +125,12 @@ struct GovernorSums {
     /// Number of CPUs that are awake at the next window's end.
     awake: i32,
     /// Sums by the block in which a window starts; sleep counts in the block in which it is.
-    blocks: Vec<BlockSums>,
+    blocks: Vec<TimeBlockSums>,
 }
 
 /// Sums over the windows of package sleep in some blocks of time.
 #[derive(Clone, Copy, Debug, Default)]
-struct BlockSums {
+struct TimeBlockSums {
     asleep: u64,
     count: u64,
     waits: u64,
@@ -186,7 +186,7 @@ impl PackageTally {
     ) -> Self {
         let nothing = GovernorSums {
             awake: 0,
-            blocks: vec![BlockSums::default(); blocks.block_count()],
+            blocks: vec![TimeBlockSums::default(); blocks.block_count()],
         };
         Self {
             package,
@@ -382,7 +382,7 @@ impl PackageTally {
     }
 
     /// Energy of the package in fJ over `span` ns with these sums.
-    fn package_femtojoules(&self, sums: &BlockSums, span: u64) -> i128 {
+    fn package_femtojoules(&self, sums: &TimeBlockSums, span: u64) -> i128 {
         let package = &self.package;
         let awake = Nanoseconds(span.saturating_sub(sums.asleep));
         let energy = package.idle.femtojoules_over(Nanoseconds(span))
@@ -400,8 +400,8 @@ impl PackageTally {
 
 impl GovernorSums {
     /// Adds up the sums over some blocks of time.
-    fn sums_over_blocks(&self, blocks: &Range<usize>) -> BlockSums {
-        let mut all = BlockSums::default();
+    fn sums_over_blocks(&self, blocks: &Range<usize>) -> TimeBlockSums {
+        let mut all = TimeBlockSums::default();
         for sums in self.blocks.get(blocks.clone()).unwrap_or_default() {
             all.add_sums(sums);
         }
@@ -468,7 +468,7 @@ impl GovernorSums {
     }
 }
 
-impl BlockSums {
+impl TimeBlockSums {
     fn add_sums(&mut self, other: &Self) {
         self.asleep += other.asleep;
         self.count += other.count;

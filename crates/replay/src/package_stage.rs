@@ -1,6 +1,6 @@
 //! Package sleep across the two passes over a recording.
 
-use crate::cost::Judge;
+use crate::cost::IdlePeriodJudge;
 use crate::package::{self, PackageTally};
 use crate::span::{IdleSpan, Residency};
 use crate::windows::{WindowFinder, Windows};
@@ -47,7 +47,7 @@ impl PackageStage {
 pub(crate) fn tally_span_and_set_oracle_choice(
     tally: &mut PackageTally,
     near: &mut usize,
-    judge: &Judge,
+    judge: &IdlePeriodJudge,
     span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
@@ -67,7 +67,7 @@ pub(crate) fn tally_span_and_set_oracle_choice(
 /// may sleep.
 fn set_saving_and_tally_recorded(
     tally: &mut PackageTally,
-    judge: &Judge,
+    judge: &IdlePeriodJudge,
     span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
@@ -86,7 +86,7 @@ fn set_saving_and_tally_recorded(
 /// CPU was in its deepest state before. Returns whether the CPU is in its deepest state now.
 fn tally_period_and_tell_if_deepest(
     tally: &mut PackageTally,
-    judge: &Judge,
+    judge: &IdlePeriodJudge,
     span: &IdleSpan,
     (period, start): (Residency, u64),
     after_deepest: bool,

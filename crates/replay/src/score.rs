@@ -5,7 +5,7 @@ use wakepath_policies::idle::IdleDecision;
 use wakepath_policies::input::Call;
 use wakepath_units::TickRate;
 
-use crate::cost::{Judge, Totals};
+use crate::cost::{IdlePeriodJudge, IdlePeriodTotals};
 use crate::setup::GroupIdleStates;
 
 /// Governor call log of a CPU, on which answers are scored.
@@ -38,9 +38,12 @@ impl CallLog {
     /// # Errors
     ///
     /// An answer names an idle state that the CPU does not have.
-    pub fn score_answers(&self, answers: &[IdleDecision]) -> Result<Vec<Totals>, AnswerOutOfRange> {
-        let judge = Judge::new(&self.states, self.tick);
-        let mut totals = vec![Totals::default(); self.states.declared.len()];
+    pub fn score_answers(
+        &self,
+        answers: &[IdleDecision],
+    ) -> Result<Vec<IdlePeriodTotals>, AnswerOutOfRange> {
+        let judge = IdlePeriodJudge::new(&self.states, self.tick);
+        let mut totals = vec![IdlePeriodTotals::default(); self.states.declared.len()];
         for (number, (call, answer)) in (1..).zip(self.calls.iter().zip(answers)) {
             let residency = call.outcome.residency;
             if answer.state >= totals.len() {

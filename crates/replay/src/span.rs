@@ -10,7 +10,7 @@ use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::IdleDepthLeaseView;
 use wakepath_trace::recording::{Before, PackedIdlePeriod};
 
-use crate::cost::{Judge, OracleChoice};
+use crate::cost::{IdlePeriodJudge, OracleChoice};
 
 /// Longest time in ns after the end of an idle period in which an event counts as the cause of the
 /// wake-up.
@@ -96,7 +96,7 @@ impl IdleSpan {
 
     /// Sets the oracle's choice for the span.
     #[inline(always)]
-    pub fn set_oracle_choice(&mut self, judge: &Judge) {
+    pub fn set_oracle_choice(&mut self, judge: &IdlePeriodJudge) {
         let length = self.end - self.start;
         self.best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
     }

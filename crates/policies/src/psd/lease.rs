@@ -14,7 +14,7 @@ const LOOKS: u64 = 2;
 /// A CPU's lease.
 #[derive(Clone, Debug)]
 pub struct IdleDepthLease {
-    burst: Burst,
+    burst: IoBurst,
     rule: Rule,
 }
 
@@ -42,7 +42,7 @@ impl IdleDepthLease {
     pub fn new(policy: &PsdPolicy, tick: TickRate) -> Self {
         let timeout = u64::from(policy.timeout_ms) * 1_000_000;
         Self {
-            burst: Burst {
+            burst: IoBurst {
                 timeout,
                 start_after: policy.start_after,
                 last: 0,
@@ -144,7 +144,7 @@ impl IdleDepthLeaseView {
 
 /// Counter of I/Os that follow each other closely: a lease after a single I/O may serve none.
 #[derive(Clone, Copy, Debug)]
-struct Burst {
+struct IoBurst {
     /// Longest gap between I/Os of a burst, in ns; a later I/O begins a new burst.
     timeout: u64,
     start_after: u32,
@@ -152,7 +152,7 @@ struct Burst {
     count: u32,
 }
 
-impl Burst {
+impl IoBurst {
     /// Counts an I/O in its burst. Returns whether the burst is long enough for a lease.
     fn count_io_and_check_burst(&mut self, now: u64) -> bool {
         if now.saturating_sub(self.last) > self.timeout {
@@ -219,7 +219,7 @@ struct WatchedLease {
 }
 
 impl WatchedLease {
-    fn begin_or_extend_for_io(&mut self, burst: &mut Burst, now: u64) {
+    fn begin_or_extend_for_io(&mut self, burst: &mut IoBurst, now: u64) {
         if self.begun.is_some() {
             if now <= self.end_without_further_io() {
                 // An I/O while the lease holds is only counted.

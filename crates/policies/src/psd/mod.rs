@@ -10,4 +10,4 @@ mod settings;
 
 pub use ceiling::{Ceiling, LeaseCeiling, ceiling_just_above_c1};
 pub use lease::{BurstEvent, DaemonLease, IdleDepthLease, IdleDepthLeaseView};
-pub use settings::{Grant, LeaseRule, PsdError, PsdPolicy, PsdSettings};
+pub use settings::{LeaseRule, LeaseTrigger, PsdError, PsdPolicy, PsdSettings};

@@ -141,7 +141,7 @@ impl PolicySet {
 
     /// Whether the set decides what `policy` decides: by a policy of the same kind, or one that
     /// changes the same setting.
-    pub fn decides_same_as(&self, policy: &PolicySpec) -> bool {
+    pub fn decides_kind_or_setting_of(&self, policy: &PolicySpec) -> bool {
         self.policies
             .iter()
             .any(|own| own.kind() == policy.kind() || overlapping_key(own, policy).is_some())
@@ -176,7 +176,7 @@ impl PolicySet {
         for policy in other
             .policies
             .iter()
-            .filter(|policy| !self.decides_same_as(policy))
+            .filter(|policy| !self.decides_kind_or_setting_of(policy))
         {
             let left_out = self.keys_changed_by_other_mechanisms(policy);
             all.policies.push(policy.without_keys(&left_out));

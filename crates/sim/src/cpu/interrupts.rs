@@ -1,6 +1,6 @@
 //! Interrupts: arrival at a CPU, and leases granted by completions.
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, Interrupt, Timer};
@@ -59,7 +59,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Grants a CPU a PSD lease, which keeps it from deep idle states for a while, if the policy does so on this occasion.
     #[inline(always)]
-    pub(crate) fn grant_psd_lease_on(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+    pub(crate) fn grant_psd_lease_on(&mut self, cpu: CpuId, occasion: fn(LeaseTrigger) -> bool) {
         if let Some((lease, policy)) = &mut self.cpus[cpu].idle.lease
             && occasion(policy.grant)
         {
