@@ -8,7 +8,7 @@ use std::time::Duration;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_replay::{Setup, States, replay_recording};
+use wakepath_replay::{GroupIdleStates, Setup, replay_recording};
 use wakepath_trace::import::{ImportOptions, import_file};
 use wakepath_trace::recording::{
     Before, Event, EventKind, IdleInputs, IdlePeriod, Metadata, Overwrite, Reader, Writer,
@@ -174,7 +174,7 @@ fn replay_setup(governors: &str) -> anyhow::Result<Setup> {
         policies.push((governor.to_owned(), spec.idle()?));
     }
     Ok(Setup {
-        states: vec![States::from_declared(Vec::new(), states)],
+        states: vec![GroupIdleStates::from_declared(Vec::new(), states)],
         package: None,
         tick: HZ,
         policies,

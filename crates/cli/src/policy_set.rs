@@ -186,7 +186,10 @@ pub(crate) fn sets_beside_study(
         return Ok(sets.to_vec());
     }
     sets.iter()
-        .map(|set| set.clone().map_own_governor(with_absolute_program_path))
+        .map(|set| {
+            set.clone()
+                .try_replace_own_governor(with_absolute_program_path)
+        })
         .collect()
 }
 

@@ -28,7 +28,7 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 /// Cancels the work because of a signal. Returns whether an earlier signal had cancelled the work already.
 pub(crate) fn cancel_by_signal(signal: i32) -> bool {
     SIGNAL.store(signal, Ordering::Relaxed);
-    wakepath_governors::interrupt_governors();
+    wakepath_governors::stop_waiting_for_governors();
     CANCELLED.swap(true, Ordering::Relaxed)
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
-use wakepath_policies::idle::{self, IdleGovernor, WithGovernor};
+use wakepath_policies::idle::{self, GovernorOperation, IdleGovernor};
 use wakepath_units::median;
 
 use crate::checks::{GovernorSetting, call_our_governor, our_governor_for_case, policy_name};
@@ -158,8 +158,8 @@ fn decide_all_calls(governor: &mut idle::Governor, calls: &[CallRecord]) -> u32 
         calls: &'a [CallRecord],
         sum: &'a mut u32,
     }
-    impl WithGovernor for Sum<'_> {
-        fn run_with<G: IdleGovernor>(self, governor: &mut G) {
+    impl GovernorOperation for Sum<'_> {
+        fn run_on_governor<G: IdleGovernor>(self, governor: &mut G) {
             *self.sum = sum_decisions(governor, self.calls);
         }
     }

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use wakepath_policies::psd::{BurstEvent, HeardLease, Lease, LeaseRule, PsdPolicy};
+use wakepath_policies::psd::{BurstEvent, DaemonLease, IdleDepthLease, LeaseRule, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::program::{included_headers, run_command_within};
@@ -23,10 +23,10 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Leases on a CPU by the rule in `policies`, for I/Os at the given times in ns. Each lease is a
 /// range from start to end.
 pub fn leases_by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
-    let mut lease = Lease::new(policy, tick);
+    let mut lease = IdleDepthLease::new(policy, tick);
     let mut leases: Vec<Range<u64>> = Vec::new();
     for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
-        lease.handle_io(io);
+        lease.begin_or_extend_for_io(io);
         if lease.holds_at(io) {
             append_or_extend_lease(&mut leases, io.0..lease.end_without_further_io().0);
         }
@@ -118,7 +118,7 @@ fn compile_lease_driver(source: &Path, driver: &str, folder: &Path) -> Result<Pa
 
 /// Leases as the daemon's user space grants them, from events with kind and time in ns.
 fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
-    let mut lease = HeardLease::default();
+    let mut lease = DaemonLease::default();
     let mut leases: Vec<Range<u64>> = Vec::new();
     for [kind, time] in events {
         let event = match kind {
@@ -126,7 +126,7 @@ fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
             _ => BurstEvent::Quiet,
         };
         lease.handle_event(event, *time);
-        match (lease.take_change(), leases.last_mut()) {
+        match (lease.take_pending_grant_or_withdrawal(), leases.last_mut()) {
             (Some(true), _) => append_or_extend_lease(&mut leases, *time..u64::MAX),
             (Some(false), Some(last)) => last.end = *time,
             _ => {}

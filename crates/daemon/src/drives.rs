@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_policies::apst::gaps::Gaps;
+use wakepath_policies::apst::gaps::DriveIdleGaps;
 use wakepath_settings::daemon_config::Config;
 use wakepath_settings::{Hold, PowerSupply, SettingsError};
 use wakepath_system::System;
@@ -96,7 +96,7 @@ impl ManagedDrives {
         &mut self,
         system: &System,
         hold: &Hold,
-        gaps: impl Fn(u32) -> Option<Gaps>,
+        gaps: impl Fn(u32) -> Option<DriveIdleGaps>,
     ) -> DriveReport {
         let mut report = DriveReport::default();
         let Some(supply) = self.supply_if_check_due(system) else {

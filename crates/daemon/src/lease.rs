@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use wakepath_policies::psd::HeardLease;
+use wakepath_policies::psd::DaemonLease;
 
 use crate::watch::WatchEvent;
 
 /// Decides about the leases of all CPUs, and touches nothing.
 #[derive(Debug, Default)]
 pub struct Leases {
-    cpus: BTreeMap<usize, HeardLease>,
+    cpus: BTreeMap<usize, DaemonLease>,
 }
 
 /// A lease to give or to take back.
@@ -29,7 +29,7 @@ impl Leases {
             lease.handle_event(event.kind, event.time_ns);
         }
         let changes = self.cpus.iter_mut().filter_map(|(cpu, lease)| {
-            let give = lease.take_change()?;
+            let give = lease.take_pending_grant_or_withdrawal()?;
             Some(LeaseChange { cpu: *cpu, give })
         });
         changes.collect()
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::watch::BurstEvent;
     use proptest::prelude::*;
-    use wakepath_policies::psd::{Lease, LeaseRule, PsdPolicy};
+    use wakepath_policies::psd::{IdleDepthLease, LeaseRule, PsdPolicy};
     use wakepath_units::{Nanoseconds, TickRate};
 
     const fn event(cpu: usize, kind: BurstEvent, time_ns: u64) -> WatchEvent {
@@ -107,7 +107,7 @@ mod tests {
                 rule: LeaseRule::Daemon,
                 ..PsdPolicy::default()
             };
-            let mut rules = [(); 3].map(|()| Lease::new(&policy, TickRate::HZ_250));
+            let mut rules = [(); 3].map(|()| IdleDepthLease::new(&policy, TickRate::HZ_250));
             let mut leases = Leases::default();
             let mut given = [false; 3];
             let mut hear = |given: &mut [bool; 3], event| {
@@ -130,7 +130,7 @@ mod tests {
                     hear(&mut given, event(other, BurstEvent::Quiet, end));
                 }
                 let held = rules[cpu].holds_at(Nanoseconds(now));
-                rules[cpu].handle_io(Nanoseconds(now));
+                rules[cpu].begin_or_extend_for_io(Nanoseconds(now));
                 if !held && rules[cpu].holds_at(Nanoseconds(now)) {
                     hear(&mut given, event(cpu, BurstEvent::Io, now));
                 }

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use wakepath_hardware::drive::Drive;
-use wakepath_policies::apst::gaps::Gaps;
+use wakepath_policies::apst::gaps::DriveIdleGaps;
 use wakepath_policies::apst::{ApstTable, plan_apst_table};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
@@ -193,7 +193,7 @@ impl DriveProfile {
         system: &System,
         hold: &Hold,
         supply: SupplyState,
-        gaps: Option<&Gaps>,
+        gaps: Option<&DriveIdleGaps>,
     ) -> CheckOutcome {
         if let Some(model) = self.model_of_replacement(system) {
             return CheckOutcome::Replaced(model);
@@ -275,7 +275,7 @@ impl DriveProfile {
         &self,
         system: &System,
         mains: bool,
-        gaps: Option<&Gaps>,
+        gaps: Option<&DriveIdleGaps>,
     ) -> Result<String, SettingsError> {
         let policy = match &self.config.battery {
             Some(battery) if !mains => battery,
@@ -298,7 +298,7 @@ impl DriveProfile {
     }
 
     /// Fits the idle times of a table to the observed gaps, if enough gaps are known.
-    fn fit_timeouts_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
+    fn fit_timeouts_to_gaps(&self, table: &mut ApstTable, gaps: &DriveIdleGaps) {
         if gaps.total_count() < ENOUGH_GAPS {
             return;
         }
@@ -311,7 +311,7 @@ impl DriveProfile {
             let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
             if let Some(found) = gaps.choose_best_timeout(latency) {
                 table.0[usize::from(entry.state)] =
-                    u64::from(entry.target) << 3 | found.rounded_up_ms() << 8;
+                    u64::from(entry.target) << 3 | found.timeout_rounded_up_ms() << 8;
             }
         }
     }

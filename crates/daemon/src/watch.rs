@@ -13,9 +13,9 @@ use rustix::time::{ClockId, clock_gettime};
 use wakepath_ebpf::{
     LoadError, Meter, Overhead, error_with_causes, explain_load_failure, read_kernel_btf,
 };
-use wakepath_policies::apst::gaps::{CLASSES, Gaps};
+use wakepath_policies::apst::gaps::{CLASSES, DriveIdleGaps};
 pub use wakepath_policies::psd::BurstEvent;
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 use wakepath_units::causes::in_one_line;
 
 /// The eBPF programs as clang compiled them when wakepath was built; empty when it could not.
@@ -35,7 +35,7 @@ pub struct WatchOptions {
     /// Longest gap between two I/Os of a burst; a later I/O begins a new burst.
     pub timeout: Duration,
     /// Which kinds of I/Os count for bursts.
-    pub grant: Grant,
+    pub grant: LeaseTrigger,
     /// Number of the first I/O in a burst that is told.
     pub first: u32,
     /// How many I/Os of a burst are told.
@@ -182,14 +182,14 @@ impl Watch {
     }
 
     /// The idle gaps so far of the drive that a block device belongs to; `None` if they are not counted.
-    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<Gaps> {
+    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<DriveIdleGaps> {
         let drives = &self.options.drives;
         let at = drives
             .iter()
             .position(|devices| devices.contains(&device))?;
         let map: Array<_, DriveState> = Array::try_from(self.ebpf.map("drives")?).ok()?;
         let state = map.get(&(at as u32), 0).ok()?;
-        Some(Gaps {
+        Some(DriveIdleGaps {
             count: state.gaps,
             total_us: state.gap_us,
         })
@@ -327,14 +327,14 @@ fn attach_burst_programs(
 fn attach_completion_and_issue(
     ebpf: &mut Ebpf,
     btf: &Btf,
-    grant: Grant,
+    grant: LeaseTrigger,
     (complete, issue): (&str, &str),
 ) -> Result<Vec<BtfTracePointLink>, ProgramError> {
     let mut links = Vec::new();
-    if grant.grants_on_completion() {
+    if grant.is_completion_a_trigger() {
         links.push(load_and_attach(ebpf, btf, complete, COMPLETE)?);
     }
-    if grant.grants_on_issue() {
+    if grant.is_issue_a_trigger() {
         links.push(load_and_attach(ebpf, btf, issue, ISSUE)?);
     }
     Ok(links)

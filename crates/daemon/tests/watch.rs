@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use wakepath_daemon::lease::Leases;
 use wakepath_daemon::watch::{BurstEvent, Watch, WatchEvent, WatchOptions};
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 
 const fn watched(kernel_timers: bool) -> WatchOptions {
     WatchOptions {
         timeout: Duration::from_millis(5),
-        grant: Grant::Completion,
+        grant: LeaseTrigger::Completion,
         first: 2,
         told: 1,
         drives: Vec::new(),

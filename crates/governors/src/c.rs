@@ -13,10 +13,10 @@ use wakepath_policies::idle::program::{GovernorStarter, ProgramAnswer, RunningGo
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::compile::{self, Binary};
-use crate::process::{self, Process};
-use crate::sandbox::{self, Need};
-use crate::source::Source;
+use crate::compile::{self, CompiledGovernor};
+use crate::process::{self, GovernorProcess};
+use crate::sandbox::{self, ConfinementNeed};
+use crate::source::GovernorSource;
 
 /// `CASE_MAGIC`.
 const MAGIC: u32 = 0x6573_6163;
@@ -44,16 +44,16 @@ const ANY_TICK: TickRate = TickRate::HZ_250;
 /// A governor's C code and the processes that run it.
 #[derive(Debug)]
 pub(crate) struct CGovernor {
-    source: Source,
+    source: GovernorSource,
     /// Name of the source's copy that is kept with results.
     copy: String,
-    need: Need,
+    need: ConfinementNeed,
     /// Running processes of the governor, by tick rate in Hz.
-    servers: Mutex<Vec<(u32, Arc<Server>)>>,
+    servers: Mutex<Vec<(u32, Arc<GovernorServer>)>>,
 }
 
 impl CGovernor {
-    pub(crate) fn new(source: Source, copy: String, need: Need) -> Self {
+    pub(crate) fn new(source: GovernorSource, copy: String, need: ConfinementNeed) -> Self {
         Self {
             source,
             copy,
@@ -64,7 +64,7 @@ impl CGovernor {
 
     /// Takes a free slot in a process that this thread or no thread uses; starts a process if there
     /// is none.
-    fn take_slot(&self, tick: TickRate) -> Result<Slot, String> {
+    fn take_slot_or_start_process(&self, tick: TickRate) -> Result<CpuSlot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
             let slots = server.lock_slots();
@@ -77,8 +77,8 @@ impl CGovernor {
         if let Some(slot) = free_slot {
             return Ok(slot);
         }
-        let binary = compile::compile_governor(&self.source, tick, self.need)?;
-        let server = Arc::new(Server::start_process(&binary)?);
+        let binary = compile::compile_governor_once(&self.source, tick, self.need)?;
+        let server = Arc::new(GovernorServer::start_process(&binary)?);
         servers.push((tick.hz(), Arc::clone(&server)));
         server
             .take_slot_for_this_thread()
@@ -87,12 +87,12 @@ impl CGovernor {
 }
 
 impl GovernorStarter for CGovernor {
-    fn check_governor(&self) -> Result<Option<String>, String> {
-        let binary = compile::compile_governor(&self.source, ANY_TICK, self.need)?;
+    fn check_governor_for_warnings(&self) -> Result<Option<String>, String> {
+        let binary = compile::compile_governor_once(&self.source, ANY_TICK, self.need)?;
         Ok(binary.gcc_warnings().map(str::to_owned))
     }
 
-    fn copy_for_results(&self) -> Option<(String, &str)> {
+    fn file_to_keep_with_results(&self) -> Option<(String, &str)> {
         Some((self.copy.clone(), &self.source.text))
     }
 
@@ -101,25 +101,25 @@ impl GovernorStarter for CGovernor {
         states: &IdleStates,
         tick: TickRate,
     ) -> Result<Box<dyn RunningGovernor>, String> {
-        let slot = self.take_slot(tick)?;
+        let slot = self.take_slot_or_start_process(tick)?;
         let start = encode_question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
         let mut bytes = start.to_vec();
         bytes.extend(encode_case_record(states));
         slot.server
             .lock_slots()
             .exchange_or_mark_failed(&bytes, None)?;
-        Ok(Box::new(RunningCode { slot, asked: 0 }))
+        Ok(Box::new(RunningCGovernor { slot, asked: 0 }))
     }
 }
 
 /// A process that serves CPUs with a C governor.
 #[derive(Debug)]
-struct Server(Mutex<ServerSlots>);
+struct GovernorServer(Mutex<ServerSlots>);
 
 /// Slots of a server process, one for each CPU.
 #[derive(Debug)]
 struct ServerSlots {
-    process: Process,
+    process: GovernorProcess,
     free: Vec<u32>,
     count: u32,
     /// Thread that uses the process; `None` while no slot is taken.
@@ -155,11 +155,11 @@ impl ServerSlots {
     }
 }
 
-impl Server {
-    fn start_process(binary: &Binary) -> Result<Self, String> {
-        let (mut command, _launcher) = binary.server_command()?;
+impl GovernorServer {
+    fn start_process(binary: &CompiledGovernor) -> Result<Self, String> {
+        let (mut command, _launcher) = binary.server_command_with_launcher()?;
         sandbox::limit_command_resources(&mut command, process::LIMITS);
-        let process = Process::start_with_socket(command, None, SILENCE_ADVICE)
+        let process = GovernorProcess::start_with_socket(command, None, SILENCE_ADVICE)
             .map_err(|e| process::describe_start_error(&e))?;
         let count = binary.cpus_per_process();
         Ok(Self(Mutex::new(ServerSlots {
@@ -175,7 +175,7 @@ impl Server {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<Slot> {
+    fn take_slot_for_this_thread(self: &Arc<Self>) -> Option<CpuSlot> {
         let mut slots = self.lock_slots();
         let this_thread = thread::current().id();
         if slots.user.is_some_and(|user| user != this_thread) {
@@ -183,7 +183,7 @@ impl Server {
         }
         let index = slots.free.pop()?;
         slots.user = Some(this_thread);
-        Some(Slot {
+        Some(CpuSlot {
             server: Arc::clone(self),
             index,
         })
@@ -192,12 +192,12 @@ impl Server {
 
 /// A CPU's place in a server process; dropping the value frees the place.
 #[derive(Debug)]
-struct Slot {
-    server: Arc<Server>,
+struct CpuSlot {
+    server: Arc<GovernorServer>,
     index: u32,
 }
 
-impl Drop for Slot {
+impl Drop for CpuSlot {
     fn drop(&mut self) {
         let mut slots = self.server.lock_slots();
         slots.free.push(self.index);
@@ -222,26 +222,26 @@ fn encode_case_record(states: &IdleStates) -> Vec<u8> {
 
 /// A compiled governor that serves one CPU.
 #[derive(Debug)]
-struct RunningCode {
-    slot: Slot,
+struct RunningCGovernor {
+    slot: CpuSlot,
     /// Questions so far.
     asked: u64,
 }
 
-impl RunningCode {
+impl RunningCGovernor {
     /// Explains to users why the process of a C governor ended; returns `error` if it still runs.
-    fn explain_process_end(&self, process: &mut Process, error: String) -> String {
+    fn explain_end_or_pass_error(&self, process: &mut GovernorProcess, error: String) -> String {
         let question = self.asked;
         let Some(status) = process.wait_briefly_for_exit() else {
             return error;
         };
-        let words = process.end_of_standard_error();
+        let words = process.standard_error_clause();
         match (status.code(), status.signal()) {
             (Some(ENDLESS), _) => format!(
                 "it computed for more than a second of processor time without an answer to question {question}: a loop \
                  without an end"
             ),
-            (Some(UNCONFINED), _) => Need::refusal_text(),
+            (Some(UNCONFINED), _) => ConfinementNeed::unconfinable_error_text(),
             (_, Some(libc::SIGKILL)) => format!(
                 "it was ended at question {question} for asking the kernel for something: a governor may only compute"
             ),
@@ -270,7 +270,7 @@ impl RunningCode {
         let mut slots = self.slot.server.lock_slots();
         slots.process.asked = self.asked;
         let exchanged = slots.exchange_or_mark_failed(question, answer);
-        exchanged.map_err(|error| self.explain_process_end(&mut slots.process, error))
+        exchanged.map_err(|error| self.explain_end_or_pass_error(&mut slots.process, error))
     }
 }
 
@@ -322,7 +322,7 @@ fn encode_question_record(
     record.bytes
 }
 
-impl RunningGovernor for RunningCode {
+impl RunningGovernor for RunningCGovernor {
     fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
@@ -347,7 +347,7 @@ impl RunningGovernor for RunningCode {
         })
     }
 
-    fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
+    fn set_state_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         let toggle = (state as u8 + 1) << 1 | u8::from(disabled);
         let question = encode_question_record(
             self.slot.index,

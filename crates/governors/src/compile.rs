@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 use wakepath_units::TickRate;
 
-use crate::image::{self, Image};
+use crate::image::{self, GovernorImage};
 use crate::process;
-use crate::sandbox::{self, Files, Limits, Need};
-use crate::source::Source;
+use crate::sandbox::{self, AllowedFiles, ConfinementNeed, ResourceLimits};
+use crate::source::GovernorSource;
 use crate::text::printable_text;
 
 /// C files that every governor is compiled with: stand-ins for the kernel's headers, and the server
@@ -67,7 +67,7 @@ const WARNINGS: [&str; 5] = [
     "-Wno-missing-field-initializers",
 ];
 /// Limits to a compiler: processor time in seconds, memory and the largest file in bytes.
-const LIMITS: Limits = Limits {
+const LIMITS: ResourceLimits = ResourceLimits {
     cpu_s: Some(60),
     memory: 4 << 30,
     file: 256 << 20,
@@ -82,21 +82,21 @@ const GOVERNOR: &str = "governor.c";
 
 /// A compiled governor.
 #[derive(Debug)]
-pub(crate) struct Binary {
-    image: Image,
-    need: Need,
+pub(crate) struct CompiledGovernor {
+    image: GovernorImage,
+    need: ConfinementNeed,
     /// Warnings by gcc.
     warnings: Option<String>,
 }
 
-impl Binary {
+impl CompiledGovernor {
     /// Command of a process that answers the governor's queries. The second value keeps the
     /// launcher's file open.
-    pub(crate) fn server_command(&self) -> Result<(Command, Arc<OwnedFd>), String> {
-        let launcher = compile_launcher(self.need)?;
+    pub(crate) fn server_command_with_launcher(&self) -> Result<(Command, Arc<OwnedFd>), String> {
+        let launcher = compile_launcher_once(self.need)?;
         let mut command = Command::new(process::inherited_path(&launcher));
         command.arg(self.image.file().as_raw_fd().to_string());
-        if self.need == Need::WherePossible {
+        if self.need == ConfinementNeed::WherePossible {
             command.arg("anyway");
         }
         command.env_clear();
@@ -116,7 +116,8 @@ impl Binary {
 }
 
 /// Governors compiled by this process, by source text, tick rate and confinement.
-static COMPILED: Mutex<BTreeMap<(String, u32, Need), Arc<Binary>>> = Mutex::new(BTreeMap::new());
+static COMPILED: Mutex<BTreeMap<(String, u32, ConfinementNeed), Arc<CompiledGovernor>>> =
+    Mutex::new(BTreeMap::new());
 /// Program that starts compiled governors; compiled once.
 static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 
@@ -124,11 +125,11 @@ static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 ///
 /// # Errors
 /// The compiler is missing, or its first error.
-pub(crate) fn compile_governor(
-    source: &Source,
+pub(crate) fn compile_governor_once(
+    source: &GovernorSource,
     tick: TickRate,
-    need: Need,
-) -> Result<Arc<Binary>, String> {
+    need: ConfinementNeed,
+) -> Result<Arc<CompiledGovernor>, String> {
     let key = (source.text.clone(), tick.hz(), need);
     // The lock is held while gcc runs, because other threads want the same binary.
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,9 +137,9 @@ pub(crate) fn compile_governor(
         return Ok(Arc::clone(binary));
     }
     let scratch = make_scratch_folder()?;
-    let folder = Folder::new(scratch.path(), need)?;
-    let (image, warnings) = build_image(source, tick, &folder)?;
-    let binary = Arc::new(Binary {
+    let folder = CompileFolder::new(scratch.path(), need)?;
+    let (image, warnings) = build_image_and_warnings(source, tick, &folder)?;
+    let binary = Arc::new(CompiledGovernor {
         image,
         need,
         warnings,
@@ -147,15 +148,15 @@ pub(crate) fn compile_governor(
     Ok(binary)
 }
 
-fn compile_launcher(need: Need) -> Result<Arc<OwnedFd>, String> {
+fn compile_launcher_once(need: ConfinementNeed) -> Result<Arc<OwnedFd>, String> {
     let mut known = LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(launcher) = &*known {
         return Ok(Arc::clone(launcher));
     }
     let scratch = make_scratch_folder()?;
-    let folder = Folder::new(scratch.path(), need)?;
+    let folder = CompileFolder::new(scratch.path(), need)?;
     folder.run_gcc(&["-Wl,-z,now", "launcher.c", "-o", "launcher"])?;
-    let file = process::create_memory_file(&folder.read_output("launcher")?)
+    let file = process::create_memory_file(&folder.read_compiled_file("launcher")?)
         .map_err(|e| format!("no memory for what was compiled: {e}"))?;
     let launcher = Arc::new(file);
     *known = Some(Arc::clone(&launcher));
@@ -167,21 +168,24 @@ fn make_scratch_folder() -> Result<TempDir, String> {
 }
 
 /// Compiles and links a governor in a folder. Also returns gcc's warnings.
-fn build_image(
-    source: &Source,
+fn build_image_and_warnings(
+    source: &GovernorSource,
     tick: TickRate,
-    folder: &Folder<'_>,
-) -> Result<(Image, Option<String>), String> {
+    folder: &CompileFolder<'_>,
+) -> Result<(GovernorImage, Option<String>), String> {
     write_source_and_headers(source, folder)?;
     let output = compile_governor_and_server(tick, folder)?;
     link_program(source, folder)?;
-    let image = Image::from_elf(&folder.read_output("program")?)?;
-    Ok((image, select_warnings(&output)))
+    let image = GovernorImage::from_elf(&folder.read_compiled_file("program")?)?;
+    Ok((image, shorten_output_with_warnings(&output)))
 }
 
 /// Writes the governor's text, and a stand-in for each kernel header that the text includes, to the
 /// folder.
-fn write_source_and_headers(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
+fn write_source_and_headers(
+    source: &GovernorSource,
+    folder: &CompileFolder<'_>,
+) -> Result<(), String> {
     for header in source.kernel_headers() {
         let path = format!("kernel/{header}");
         folder.write_file(&path, "#include \"cpuidle_standin.h\"\n")?;
@@ -193,7 +197,10 @@ fn write_source_and_headers(source: &Source, folder: &Folder<'_>) -> Result<(), 
 
 /// Compiles and checks the governor, then compiles the server that answers questions. Returns gcc's
 /// output for the governor.
-fn compile_governor_and_server(tick: TickRate, folder: &Folder<'_>) -> Result<String, String> {
+fn compile_governor_and_server(
+    tick: TickRate,
+    folder: &CompileFolder<'_>,
+) -> Result<String, String> {
     let hz = format!("-DHZ={}", tick.hz());
     let mut kernel_flags = vec![&*hz, "-I."];
     kernel_flags.extend(AS_KERNEL);
@@ -209,8 +216,8 @@ fn compile_governor_and_server(tick: TickRate, folder: &Folder<'_>) -> Result<St
         GOVERNOR,
     ];
     let output = folder.run_gcc(&[&kernel_flags[..], &WARNINGS, &governor_flags].concat())?;
-    check_included_files(folder)?;
-    image::refuse_non_kernel_features(&folder.read_output("governor.o")?)?;
+    refuse_outside_includes(folder)?;
+    image::refuse_non_kernel_features(&folder.read_compiled_file("governor.o")?)?;
     // gcc would turn loops into calls of memset() and memcpy(), but the loops are what implements
     // these functions.
     let server_flags = ["-fno-tree-loop-distribute-patterns", "-c", "serve.c"];
@@ -218,7 +225,7 @@ fn compile_governor_and_server(tick: TickRate, folder: &Folder<'_>) -> Result<St
     Ok(output)
 }
 
-fn link_program(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
+fn link_program(source: &GovernorSource, folder: &CompileFolder<'_>) -> Result<(), String> {
     let base = format!("-Wl,-Ttext-segment={:#x}", image::BASE);
     let linked = folder.run_gcc(&[
         "-static",
@@ -240,7 +247,7 @@ fn link_program(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
 
 /// Refuses sources that read files other than the given ones, judged by the dependencies that gcc and the assembler
 /// report.
-fn check_included_files(folder: &Folder<'_>) -> Result<(), String> {
+fn refuse_outside_includes(folder: &CompileFolder<'_>) -> Result<(), String> {
     let compiled = folder.read_dependency_names("read.d")?;
     let outside = compiled
         .iter()
@@ -263,16 +270,16 @@ fn check_included_files(folder: &Folder<'_>) -> Result<(), String> {
 }
 
 /// Folder in which a governor is compiled, with the compiler's confinement.
-struct Folder<'a> {
+struct CompileFolder<'a> {
     path: &'a Path,
-    files: Files,
-    need: Need,
+    files: AllowedFiles,
+    need: ConfinementNeed,
 }
 
-impl<'a> Folder<'a> {
-    fn new(path: &'a Path, need: Need) -> Result<Self, String> {
-        let files = Files {
-            read: folders_of_foreign_compiler(),
+impl<'a> CompileFolder<'a> {
+    fn new(path: &'a Path, need: ConfinementNeed) -> Result<Self, String> {
+        let files = AllowedFiles {
+            read: folders_of_gcc_outside_system(),
             write: vec![path.to_owned()],
         };
         let folder = Self { path, files, need };
@@ -289,13 +296,13 @@ impl<'a> Folder<'a> {
         written.map_err(|e| format!("{}: {e}", path.display()))
     }
 
-    fn read_output(&self, name: &str) -> Result<Vec<u8>, String> {
+    fn read_compiled_file(&self, name: &str) -> Result<Vec<u8>, String> {
         fs::read(self.path.join(name)).map_err(|e| format!("what gcc made ({name}): {e}"))
     }
 
     /// Reads a list of dependencies as gcc writes it for make, and returns the names.
     fn read_dependency_names(&self, list: &str) -> Result<Vec<String>, String> {
-        let content = self.read_output(list)?;
+        let content = self.read_compiled_file(list)?;
         let text = String::from_utf8_lossy(&content).replace("\\\n", " ");
         let names = text.split_once(": ").map_or("", |(_, names)| names);
         Ok(names.split_whitespace().map(str::to_owned).collect())
@@ -350,12 +357,12 @@ impl<'a> Folder<'a> {
 }
 
 /// Folders of a gcc outside the system: the program's folder, and the folder above.
-fn folders_of_foreign_compiler() -> Vec<PathBuf> {
+fn folders_of_gcc_outside_system() -> Vec<PathBuf> {
     let search_path = env::var_os("PATH").unwrap_or_default();
     let gcc =
         env::split_paths(&search_path).find_map(|folder| folder.join("gcc").canonicalize().ok());
     match gcc {
-        Some(gcc) if !sandbox::is_readable_by_all(&gcc) => {
+        Some(gcc) if !sandbox::is_in_system_folders(&gcc) => {
             let folders = gcc.ancestors().skip(1).take(2);
             let below_root = folders.filter(|folder| folder.parent().is_some());
             below_root.map(Path::to_owned).collect()
@@ -365,7 +372,7 @@ fn folders_of_foreign_compiler() -> Vec<PathBuf> {
 }
 
 /// gcc's output, shortened for people; `None` if it has no warnings.
-fn select_warnings(output: &str) -> Option<String> {
+fn shorten_output_with_warnings(output: &str) -> Option<String> {
     if !output.contains("warning: ") {
         return None;
     }

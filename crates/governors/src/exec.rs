@@ -22,8 +22,8 @@ use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
 use crate::group;
-use crate::process::{self, Process};
-use crate::sandbox::{self, Files, Need};
+use crate::process::{self, GovernorProcess};
+use crate::sandbox::{self, AllowedFiles, ConfinementNeed};
 use crate::text::printable_text;
 
 /// Advice for a program that does not answer.
@@ -48,15 +48,15 @@ pub(crate) struct HashRecord {
 pub(crate) struct ExecGovernor {
     path: PathBuf,
     record: HashRecord,
-    need: Need,
+    need: ConfinementNeed,
 }
 
 impl ExecGovernor {
-    pub(crate) fn new(path: PathBuf, record: HashRecord, need: Need) -> Self {
+    pub(crate) fn new(path: PathBuf, record: HashRecord, need: ConfinementNeed) -> Self {
         Self { path, record, need }
     }
 
-    fn start_process(&self) -> Result<Process, String> {
+    fn start_process(&self) -> Result<GovernorProcess, String> {
         let mut command = Command::new(&self.path);
         let variables = ENVIRONMENT
             .iter()
@@ -65,16 +65,16 @@ impl ExecGovernor {
         if let Some(folder) = self.path.parent() {
             command.current_dir(folder);
         }
-        let files = Files {
+        let files = AllowedFiles {
             read: readable_program_files(&self.path),
             write: Vec::new(),
         };
-        let group = group::shared_control_group();
+        let group = group::shared_control_group_or_new();
         if let Some(group) = &group {
-            group.adopt_command(&mut command);
+            group.move_child_into_group(&mut command);
         }
         sandbox::confine_command(&mut command, process::LIMITS, &files, self.need)?;
-        Process::start_with_socket(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
+        GovernorProcess::start_with_socket(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
                 "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
                  the path of its language",
@@ -97,8 +97,8 @@ fn readable_program_files(program: &Path) -> Vec<PathBuf> {
     {
         files.push(folder.to_owned());
     }
-    if let Some(language) = find_interpreter(&real_path) {
-        files.extend(interpreter_folders(&language));
+    if let Some(language) = find_interpreter_on_path(&real_path) {
+        files.extend(interpreter_files_outside_system(&language));
     }
     files
 }
@@ -111,7 +111,7 @@ fn is_home_or_above(folder: &Path) -> bool {
 }
 
 /// Finds the interpreter that runs a script, by its first line and the user's `PATH`.
-fn find_interpreter(script: &Path) -> Option<PathBuf> {
+fn find_interpreter_on_path(script: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
     let count = File::open(script)
         .and_then(|mut file| file.read(&mut start))
@@ -141,11 +141,11 @@ fn find_interpreter(script: &Path) -> Option<PathBuf> {
 
 /// Folders of an interpreter outside the system: the folders next to the interpreter, at each step
 /// along its links.
-fn interpreter_folders(language: &Path) -> Vec<PathBuf> {
+fn interpreter_files_outside_system(language: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut at = language.to_owned();
     for _ in 0..8 {
-        if !sandbox::is_readable_by_all(&at)
+        if !sandbox::is_in_system_folders(&at)
             && let Some(prefix) = at.parent().and_then(Path::parent)
         {
             all.push(at.clone());
@@ -164,7 +164,7 @@ fn interpreter_folders(language: &Path) -> Vec<PathBuf> {
 }
 
 impl GovernorStarter for ExecGovernor {
-    fn copy_for_results(&self) -> Option<(String, &str)> {
+    fn file_to_keep_with_results(&self) -> Option<(String, &str)> {
         Some((self.record.name.clone(), &self.record.text))
     }
 
@@ -174,7 +174,7 @@ impl GovernorStarter for ExecGovernor {
         tick: TickRate,
     ) -> Result<Box<dyn RunningGovernor>, String> {
         let process = self.start_process()?;
-        let mut program = RunningProgram {
+        let mut program = RunningExecGovernor {
             process,
             lines: String::new(),
             sent_lines: String::new(),
@@ -204,8 +204,8 @@ fn format_state_lines(states: &IdleStates) -> impl Iterator<Item = String> + '_ 
 
 /// A program that serves one CPU as its governor.
 #[derive(Debug)]
-struct RunningProgram {
-    process: Process,
+struct RunningExecGovernor {
+    process: GovernorProcess,
     /// Lines that go to the program along with the next question.
     lines: String,
     /// Lines that went to the program along with the last question.
@@ -214,10 +214,10 @@ struct RunningProgram {
     utilisation: u16,
 }
 
-impl RunningProgram {
+impl RunningExecGovernor {
     /// Appends the lines about the last idle period and the next query to the lines for the
     /// program.
-    fn write_question(
+    fn append_question_lines(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
@@ -288,7 +288,7 @@ impl RunningProgram {
             "it answered `{}` to question {question}. Expected one line such as 2,1: the index of an idle state, and 1 if the \
              tick may stop, else 0{}",
             shown.escape_default(),
-            self.process.end_of_standard_error()
+            self.process.standard_error_clause()
         )
     }
 }
@@ -306,7 +306,7 @@ fn parse_decision(line: &str) -> Option<IdleDecision> {
     })
 }
 
-impl RunningGovernor for RunningProgram {
+impl RunningGovernor for RunningExecGovernor {
     fn report_and_query(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
@@ -315,12 +315,12 @@ impl RunningGovernor for RunningProgram {
     ) -> Result<ProgramAnswer, String> {
         self.process.asked += 1;
         let question = self.process.asked;
-        self.write_question(last, query, utilisation);
-        if self.process.wrote_unasked() {
+        self.append_question_lines(last, query, utilisation);
+        if self.process.has_unread_output() {
             return Err(format!(
                 "it wrote something before it was asked question {question}; expected one line for each `select`, and none for \
                  other lines{}",
-                self.process.end_of_standard_error()
+                self.process.standard_error_clause()
             ));
         }
         self.process.send_question(self.lines.as_bytes())?;
@@ -340,7 +340,7 @@ impl RunningGovernor for RunningProgram {
         })
     }
 
-    fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
+    fn set_state_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         _ = writeln!(self.lines, "disable,{state},{}", u8::from(disabled));
         Ok(())
     }

@@ -20,7 +20,7 @@ const NAME: &str = "wakepath-";
 
 /// A control group with a memory limit, removed with its last holder.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     folder: PathBuf,
     /// Process that created the group; a forked process leaves the group alone.
     owner: u32,
@@ -28,10 +28,10 @@ pub(crate) struct Group {
     members: File,
 }
 
-static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
+static CURRENT: Mutex<Weak<ControlGroup>> = Mutex::new(Weak::new());
 
 /// The control group that all programs of this process share; `None` where no group can be made.
-pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
+pub(crate) fn shared_control_group_or_new() -> Option<Arc<ControlGroup>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(group) = current.upgrade() {
         return Some(group);
@@ -41,9 +41,12 @@ pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
-    let created = candidate_group_folders()
-        .into_iter()
-        .find_map(|(parent, limit)| Group::create_with_limit(&parent, limit, kib * 512).ok())?;
+    let created =
+        candidate_parents_with_limit_files()
+            .into_iter()
+            .find_map(|(parent, limit)| {
+                ControlGroup::create_with_limit(&parent, limit, kib * 512).ok()
+            })?;
     let group = Arc::new(created);
     *current = Arc::downgrade(&group);
     Some(group)
@@ -51,7 +54,7 @@ pub(crate) fn shared_control_group() -> Option<Arc<Group>> {
 
 /// Folders where a control group may be made, each with the name of its limit's file: next to this
 /// process's group, since a group with processes has no limited groups inside, and within.
-fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
+fn candidate_parents_with_limit_files() -> Vec<(PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut all = Vec::new();
     for line in own.lines() {
@@ -64,7 +67,7 @@ fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
             let own_group = Path::new(ROOT).join(path);
             let parent_group = own_group.parent().filter(|_| !path.is_empty());
             let groups = parent_group.into_iter().chain([&*own_group]);
-            let limited = groups.filter(|group| can_limit_memory(group));
+            let limited = groups.filter(|group| can_limit_memory_of_subgroups(group));
             all.extend(limited.map(|group| (group.to_owned(), "memory.max")));
         } else if controllers.split(',').any(|name| name == "memory") {
             let folder = Path::new(ROOT).join("memory").join(path);
@@ -75,18 +78,18 @@ fn candidate_group_folders() -> Vec<(PathBuf, &'static str)> {
 }
 
 /// Whether groups within a control group can have a memory limit.
-fn can_limit_memory(group: &Path) -> bool {
+fn can_limit_memory_of_subgroups(group: &Path) -> bool {
     let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
     controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
 }
 
-impl Group {
-    fn create_with_limit(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
+impl ControlGroup {
+    fn create_with_limit(parent: &Path, limit_file: &str, bytes: u64) -> io::Result<Self> {
         remove_abandoned_groups(parent);
         let owner = std::process::id();
         let folder = parent.join(format!("{NAME}{owner}"));
         fs::create_dir(&folder)?;
-        let limited = fs::write(folder.join(limit), bytes.to_string());
+        let limited = fs::write(folder.join(limit_file), bytes.to_string());
         let members = limited.and_then(|()| {
             let mut options = OpenOptions::new();
             options.write(true).open(folder.join("cgroup.procs"))
@@ -107,7 +110,7 @@ impl Group {
     /// Puts the command's process, once started, and all its children into the group, if the kernel
     /// allows.
     #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-    pub(crate) fn adopt_command(self: &Arc<Self>, command: &mut Command) {
+    pub(crate) fn move_child_into_group(self: &Arc<Self>, command: &mut Command) {
         let members = self.members.as_raw_fd();
         let group = Arc::clone(self);
         // SAFETY: the closure only calls the kernel, without allocating or locking. The byte lives
@@ -139,7 +142,7 @@ fn remove_abandoned_groups(parent: &Path) {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     /// Removes the group's folder; waits a moment for processes that were told to end.
     fn drop(&mut self) {
         for _ in 0..40 {
@@ -158,20 +161,20 @@ mod tests {
     #[test]
     fn a_group_goes_with_its_last_process() {
         // Where no control group can be made, there is nothing to test.
-        let Some(group) = shared_control_group() else {
+        let Some(group) = shared_control_group_or_new() else {
             return;
         };
         let folder = group.folder.clone();
         let mut command = Command::new("sleep");
         command.arg("60");
-        group.adopt_command(&mut command);
+        group.move_child_into_group(&mut command);
         let mut child = command.spawn().unwrap();
         let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
         assert_eq!(members.trim(), child.id().to_string());
         child.kill().unwrap();
         child.wait().unwrap();
         drop(command);
-        assert!(Arc::ptr_eq(&group, &shared_control_group().unwrap()));
+        assert!(Arc::ptr_eq(&group, &shared_control_group_or_new().unwrap()));
         drop(group);
         assert!(!folder.exists());
     }

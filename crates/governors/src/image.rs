@@ -36,24 +36,24 @@ pub(crate) fn refuse_non_kernel_features(bytes: &[u8]) -> Result<(), String> {
     for section in object.sections() {
         let name = section.name().unwrap_or_default();
         if has_any_prefix(name, &[".preinit_array", ".init_array", ".ctors"]) {
-            return Err(refusal_text(
+            return Err(non_kernel_feature_error(
                 "code that runs before it is called (constructor, .init_array, .preinit_array)",
             ));
         }
         if has_any_prefix(name, &[".fini_array", ".dtors"]) {
-            return Err(refusal_text(
+            return Err(non_kernel_feature_error(
                 "code that runs at the end (destructor, .fini_array)",
             ));
         }
         if let SectionFlags::Elf { sh_flags } = section.flags()
             && sh_flags & u64::from(SHF_TLS) != 0
         {
-            return Err(refusal_text("variables of a thread (__thread)"));
+            return Err(non_kernel_feature_error("variables of a thread (__thread)"));
         }
     }
     for symbol in object.symbols() {
         if symbol.elf_symbol().st_type() == STT_GNU_IFUNC {
-            return Err(refusal_text(
+            return Err(non_kernel_feature_error(
                 "a function that is chosen when it is loaded (IFUNC)",
             ));
         }
@@ -66,7 +66,7 @@ fn has_any_prefix(name: &str, prefixes: &[&str]) -> bool {
 }
 
 /// Error text for a governor with a feature that the kernel has not.
-fn refusal_text(feature: &str) -> String {
+fn non_kernel_feature_error(feature: &str) -> String {
     format!(
         "it has {feature}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
     )
@@ -102,12 +102,12 @@ impl Segment {
 
 /// A linked governor in the form that the launcher maps.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub(crate) struct GovernorImage {
     file: OwnedFd,
     slots: u64,
 }
 
-impl Image {
+impl GovernorImage {
     /// Lays out a linked ELF program as an image.
     pub(crate) fn from_elf(bytes: &[u8]) -> Result<Self, String> {
         let program = parse_elf(bytes)?;
@@ -180,7 +180,9 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
         let (address, size) = (header.p_vaddr(endian), header.p_memsz(endian));
         match header.p_type(endian) {
             PT_INTERP | PT_DYNAMIC | PT_TLS => {
-                return Err(refusal_text("sections for a dynamic loader or for threads"));
+                return Err(non_kernel_feature_error(
+                    "sections for a dynamic loader or for threads",
+                ));
             }
             PT_LOAD if size > 0 => {}
             _ => continue,
@@ -195,7 +197,11 @@ fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String
         }
         let elf_flags = header.p_flags(endian);
         let flags = match (elf_flags & PF_W != 0, elf_flags & PF_X != 0) {
-            (true, true) => return Err(refusal_text("memory that can be both written and run")),
+            (true, true) => {
+                return Err(non_kernel_feature_error(
+                    "memory that can be both written and run",
+                ));
+            }
             (true, false) => WRITE,
             (false, true) => EXECUTE,
             (false, false) => 0,

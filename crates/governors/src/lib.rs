@@ -15,7 +15,7 @@ mod sandbox;
 mod source;
 mod text;
 
-pub use process::{interrupt_governors, measure_exchange_time};
+pub use process::{measure_thread_exchange_time, stop_waiting_for_governors};
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::program::{GovernorStarter, Program, ProgramForm};
 
-use crate::sandbox::Need;
+use crate::sandbox::ConfinementNeed;
 
 /// Digits of a governor file's hash that results show.
 const DIGITS: usize = 8;
@@ -58,8 +58,8 @@ pub fn load_governor(
     base: &Path,
     allow_programs: bool,
 ) -> Result<PolicySet, GovernorLoadError> {
-    let need = Need::from_allow_programs(allow_programs);
-    set.map_own_governor(|program| {
+    let need = ConfinementNeed::from_allow_programs(allow_programs);
+    set.try_replace_own_governor(|program| {
         load_own_governor(program, base, need).map_err(|problem| GovernorLoadError {
             program: program.to_string(),
             problem,
@@ -67,19 +67,23 @@ pub fn load_governor(
     })
 }
 
-fn load_own_governor(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
-    let (path, recorded_hash) = find_governor_file(program, base)?;
+fn load_own_governor(
+    program: &Program,
+    base: &Path,
+    need: ConfinementNeed,
+) -> Result<Program, String> {
+    let (path, recorded_hash) = find_governor_file_and_recorded_hash(program, base)?;
     let (hash, starter): (String, Arc<dyn GovernorStarter>) = match program.form() {
         ProgramForm::C => {
-            let source = source::Source::read_with_includes(&path, program.path())?;
-            let hash = hash_content(source.text.as_bytes());
+            let source = source::GovernorSource::read_with_includes(&path, program.path())?;
+            let hash = hash_content_as_hex(source.text.as_bytes());
             let copy = copy_name_in_results(program.path());
             (hash, Arc::new(c::CGovernor::new(source, copy, need)))
         }
         ProgramForm::Exec => {
             let content = read_executable(&path)?;
             let absolute = std::path::absolute(&path).map_err(|e| e.to_string())?;
-            let hash = hash_content(&content);
+            let hash = hash_content_as_hex(&content);
             let record = exec::HashRecord {
                 name: hash_record_name_in_results(program.path()),
                 text: format!("{hash}  {}\n", absolute.display()),
@@ -91,15 +95,15 @@ fn load_own_governor(program: &Program, base: &Path, need: Need) -> Result<Progr
         }
     };
     let expected = program.hash().or(recorded_hash.as_deref());
-    check_hash(program, &path, &hash, expected)?;
+    refuse_changed_file(program, &path, &hash, expected)?;
     // Code that does not compile is an error before any run, whatever the tick rate.
-    let warnings = starter.check_governor()?;
+    let warnings = starter.check_governor_for_warnings()?;
     Ok(program.with_starter(&hash[..DIGITS], starter, warnings.as_deref()))
 }
 
 /// Refuses a governor's file whose hash differs from the expected one, of which any number of
 /// digits is given.
-fn check_hash(
+fn refuse_changed_file(
     program: &Program,
     path: &Path,
     hash: &str,
@@ -136,7 +140,10 @@ fn hash_record_name_in_results(path: &str) -> String {
 
 /// Finds a governor's file: the named one, or the copy that results keep beside a study. For a
 /// program, results keep path and hash instead, and the hash is returned.
-fn find_governor_file(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
+fn find_governor_file_and_recorded_hash(
+    program: &Program,
+    base: &Path,
+) -> Result<(PathBuf, Option<String>), String> {
     let path = Path::new(program.path());
     let named = base.join(path);
     let copy = base.join(copy_name_in_results(program.path()));
@@ -149,7 +156,7 @@ fn find_governor_file(program: &Program, base: &Path) -> Result<(PathBuf, Option
     match program.form() {
         ProgramForm::C if !is_present && copy.is_file() => Ok((copy, None)),
         ProgramForm::Exec if !is_present && record.is_file() => {
-            let (recorded, hash) = read_hash_record(&record)?;
+            let (recorded, hash) = read_recorded_path_and_hash(&record)?;
             Ok((recorded, Some(hash)))
         }
         _ => Ok((named, None)),
@@ -157,7 +164,7 @@ fn find_governor_file(program: &Program, base: &Path) -> Result<(PathBuf, Option
 }
 
 /// Reads path and hash of a program as results recorded them.
-fn read_hash_record(record: &Path) -> Result<(PathBuf, String), String> {
+fn read_recorded_path_and_hash(record: &Path) -> Result<(PathBuf, String), String> {
     let shown = record.display();
     let text = fs::read_to_string(record).map_err(|e| format!("{shown}: {e}"))?;
     let (hash, path) = text
@@ -192,7 +199,7 @@ fn read_executable(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|e| format!("{shown}: {e}"))
 }
 
-fn hash_content(content: &[u8]) -> String {
+fn hash_content_as_hex(content: &[u8]) -> String {
     format_hex(&Sha256::digest(content))
 }
 

@@ -18,8 +18,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 use wakepath_units::median;
 
-use crate::group::Group;
-use crate::sandbox::Limits;
+use crate::group::ControlGroup;
+use crate::sandbox::ResourceLimits;
 use crate::text::printable_text;
 
 /// Longest real time that an answer may take. A decision takes a kernel less than a microsecond;
@@ -30,7 +30,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which a process may live on after closing its output.
 const GRACE: Duration = Duration::from_millis(500);
 /// Resource limits of a governor's process.
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: ResourceLimits = ResourceLimits {
     cpu_s: None,
     memory: 4 << 30,
     file: 1 << 20,
@@ -43,7 +43,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Makes every governor process fail that does not answer at once, now and from now on: this
 /// process is about to end.
-pub fn interrupt_governors() {
+pub fn stop_waiting_for_governors() {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
@@ -139,7 +139,7 @@ fn clear_close_on_exec(number: RawFd) -> io::Result<()> {
 
 /// Measures how long a question and its answer take between two threads of this process now: the
 /// median, without the waits of a busy machine. Another process takes about as long.
-pub fn measure_exchange_time() -> Duration {
+pub fn measure_thread_exchange_time() -> Duration {
     const TIMES: u32 = 300;
     let Ok((mut here, mut there)) = UnixStream::pair() else {
         return Duration::ZERO;
@@ -166,7 +166,7 @@ fn measure_question_seconds(socket: &mut UnixStream) -> io::Result<f64> {
 
 /// A child process that answers a governor's queries.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct GovernorProcess {
     child: Child,
     socket: UnixStream,
     /// File that receives the process's standard error.
@@ -174,7 +174,7 @@ pub(crate) struct Process {
     /// Process that started the child.
     owner: u32,
     // Limits shared with other processes.
-    _group: Option<Arc<Group>>,
+    _group: Option<Arc<ControlGroup>>,
     /// Advice for users when the process does not answer in time.
     silence_advice: &'static str,
     /// Questions so far.
@@ -183,11 +183,11 @@ pub(crate) struct Process {
     ended: Option<ExitStatus>,
 }
 
-impl Process {
+impl GovernorProcess {
     /// Starts a command with a socket as its standard input and output.
     pub(crate) fn start_with_socket(
         mut command: Command,
-        group: Option<Arc<Group>>,
+        group: Option<Arc<ControlGroup>>,
         silence_advice: &'static str,
     ) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
@@ -220,7 +220,7 @@ impl Process {
     pub(crate) fn send_question(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.socket
             .write_all(bytes)
-            .map_err(|e| self.explain_silence(&e))
+            .map_err(|e| self.explain_missing_answer(&e))
     }
 
     /// Reads at least a byte of the process's answer, waiting until the time limit.
@@ -228,21 +228,21 @@ impl Process {
         let began = Instant::now();
         loop {
             match self.socket.read(buffer) {
-                Ok(0) => return Err(self.explain_silence(&io::ErrorKind::BrokenPipe.into())),
+                Ok(0) => return Err(self.explain_missing_answer(&io::ErrorKind::BrokenPipe.into())),
                 Ok(count) => return Ok(count),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && began.elapsed() < PATIENCE => {
                     if INTERRUPTED.load(Ordering::Relaxed) {
-                        return Err(self.explain_interruption(began.elapsed()));
+                        return Err(self.explain_unanswered_at_user_interrupt(began.elapsed()));
                     }
                 }
-                Err(e) => return Err(self.explain_silence(&e)),
+                Err(e) => return Err(self.explain_missing_answer(&e)),
             }
         }
     }
 
     /// Whether the process wrote something without being asked.
-    pub(crate) fn wrote_unasked(&self) -> bool {
+    pub(crate) fn has_unread_output(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let now = Timespec::default();
         poll(&mut polled, Some(&now)).is_ok_and(|ready| ready > 0)
@@ -263,14 +263,14 @@ impl Process {
     }
 
     /// Error text for an answer that the process did not give.
-    fn explain_silence(&mut self, error: &io::Error) -> String {
+    fn explain_missing_answer(&mut self, error: &io::Error) -> String {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
         let (question, advice) = (self.asked, self.silence_advice);
         match error.kind() {
             WouldBlock | TimedOut => format!(
                 "no answer to question {question} within {} s; {advice}{}",
                 PATIENCE.as_secs(),
-                self.end_of_standard_error()
+                self.standard_error_clause()
             ),
             BrokenPipe | ConnectionReset => {
                 let event = match self.wait_briefly_for_exit() {
@@ -279,7 +279,7 @@ impl Process {
                 };
                 format!(
                     "{event} instead of answering question {question}{}",
-                    self.end_of_standard_error()
+                    self.standard_error_clause()
                 )
             }
             _ => format!("question {question}: {error}"),
@@ -287,8 +287,8 @@ impl Process {
     }
 
     /// Error text for a missing answer after the user has interrupted the run.
-    fn explain_interruption(&mut self, waited: Duration) -> String {
-        let words = self.end_of_standard_error();
+    fn explain_unanswered_at_user_interrupt(&mut self, waited: Duration) -> String {
+        let words = self.standard_error_clause();
         format!(
             "interrupted while it had not answered question {} for {:.1} s{words}",
             self.asked,
@@ -297,7 +297,7 @@ impl Process {
     }
 
     /// End of the process's standard error, as text for messages.
-    pub(crate) fn end_of_standard_error(&mut self) -> String {
+    pub(crate) fn standard_error_clause(&mut self) -> String {
         let mut text = Vec::new();
         let length = self.said.metadata().map_or(0, |metadata| metadata.len());
         let from = io::SeekFrom::Start(length.saturating_sub(LAST_WORDS));
@@ -311,7 +311,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for GovernorProcess {
     /// Kills the process and all processes of its group.
     fn drop(&mut self) {
         if self.is_own_running_child() {

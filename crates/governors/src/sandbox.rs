@@ -1,7 +1,7 @@
 //! Confines processes with foreign code.
 //!
 //! The kernel learns all restrictions before the program begins. The process has no privileges and
-//! never gains any, sees only given files ([`Files`]), has no network, and ends with this process. Processor time, memory and files are limited.
+//! never gains any, sees only given files ([`AllowedFiles`]), has no network, and ends with this process. Processor time, memory and files are limited.
 //! Namespaces are optional, depending on kernel and user; every other restriction is required.
 
 use std::io;
@@ -20,7 +20,7 @@ mod filter;
 
 /// Most resources that a confined process may use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ResourceLimits {
     /// Processor time in seconds; `None`: unlimited.
     pub(crate) cpu_s: Option<u64>,
     /// Memory, in bytes.
@@ -31,7 +31,7 @@ pub(crate) struct Limits {
 
 /// Files that a confined process may use besides the system's programs and libraries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Files {
+pub(crate) struct AllowedFiles {
     /// Files and folders, with everything below, that the process may read and run.
     pub(crate) read: Vec<PathBuf>,
     /// Folders that the process may change.
@@ -68,14 +68,14 @@ const UNCONFINED: &str = "this kernel cannot confine a program of somebody else 
 
 /// Whether a program must be confined, or may run even where the kernel cannot confine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Need {
+pub(crate) enum ConfinementNeed {
     /// Confinement is required.
     Confined,
     /// The user accepts a kernel that cannot confine programs.
     WherePossible,
 }
 
-impl Need {
+impl ConfinementNeed {
     /// Confinement that the option `--allow-programs` leaves required.
     pub(crate) fn from_allow_programs(allowed: bool) -> Self {
         if allowed {
@@ -86,7 +86,7 @@ impl Need {
     }
 
     /// Error text for a program that cannot be confined, with advice.
-    pub(crate) fn refusal_text() -> String {
+    pub(crate) fn unconfinable_error_text() -> String {
         format!("{UNCONFINED}; --allow-programs runs it as you, with all that you may do")
     }
 }
@@ -94,14 +94,14 @@ impl Need {
 /// Limits the resources of a command's process, once started, in a process group without Ctrl-C.
 /// The process ends with this one.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn limit_command_resources(command: &mut Command, limits: Limits) {
+pub(crate) fn limit_command_resources(command: &mut Command, limits: ResourceLimits) {
     command.process_group(0);
     let parent = std::process::id();
     // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
         command.pre_exec(move || {
             set_resource_limits(limits)?;
-            end_with_parent(parent)
+            make_process_end_with_parent(parent)
         });
     }
 }
@@ -114,16 +114,16 @@ pub(crate) fn limit_command_resources(command: &mut Command, limits: Limits) {
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 pub(crate) fn confine_command(
     command: &mut Command,
-    limits: Limits,
-    files: &Files,
-    need: Need,
+    limits: ResourceLimits,
+    files: &AllowedFiles,
+    need: ConfinementNeed,
 ) -> Result<(), String> {
     command.process_group(0);
     let parent = std::process::id();
     let rules = create_landlock_rules(files).map_err(|e| format!("Landlock: {e}"))?;
-    let filter = filter::build_filter();
-    if need == Need::Confined && (rules.is_none() || filter.is_none()) {
-        return Err(Need::refusal_text());
+    let filter = filter::build_seccomp_filter();
+    if need == ConfinementNeed::Confined && (rules.is_none() || filter.is_none()) {
+        return Err(ConfinementNeed::unconfinable_error_text());
     }
     // SAFETY: the closure only calls the kernel, without allocating or locking.
     unsafe {
@@ -138,13 +138,13 @@ pub(crate) fn confine_command(
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 fn confine_this_process(
     parent: u32,
-    limits: Limits,
+    limits: ResourceLimits,
     rules: Option<&OwnedFd>,
     filter: Option<&[libc::sock_filter]>,
-    need: Need,
+    need: ConfinementNeed,
 ) -> io::Result<()> {
     set_resource_limits(limits)?;
-    close_files_on_exec();
+    mark_files_close_on_exec();
     fork_into_namespaces(parent)?;
     drop_capabilities();
     // Before this point the parent's files are open, whose limit may be higher. A lower limit
@@ -152,22 +152,22 @@ fn confine_this_process(
     _ = set_resource_limit(Resource::Nofile, OPEN_FILES);
     // SAFETY: numbers only.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    require_success(i64::from(no_new), need)?;
+    require_success_if_confined(i64::from(no_new), need)?;
     if let Some(rules) = rules {
         // SAFETY: the descriptor of the Landlock rules is open.
         let restricted =
             unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-        require_success(restricted, need)?;
+        require_success_if_confined(restricted, need)?;
     }
     if let Some(filter) = filter {
-        require_success(filter::install_filter(filter), need)?;
+        require_success_if_confined(filter::install_seccomp_filter(filter), need)?;
     }
     Ok(())
 }
 
 /// Error for a system call that failed, unless confinement is optional.
-fn require_success(returned: i64, need: Need) -> io::Result<()> {
-    if returned == 0 || need == Need::WherePossible {
+fn require_success_if_confined(returned: i64, need: ConfinementNeed) -> io::Result<()> {
+    if returned == 0 || need == ConfinementNeed::WherePossible {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
@@ -175,7 +175,7 @@ fn require_success(returned: i64, need: Need) -> io::Result<()> {
 }
 
 /// Creates the Landlock rules for these files; `None` where the kernel has no Landlock.
-fn create_landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
+fn create_landlock_rules(files: &AllowedFiles) -> Result<Option<OwnedFd>, RulesetError> {
     let read = AccessFs::from_read(LANDLOCK);
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let created = Ruleset::default()
@@ -195,11 +195,11 @@ fn create_landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError>
 }
 
 /// Whether every confined process may read this file, as part of the system.
-pub(crate) fn is_readable_by_all(path: &Path) -> bool {
+pub(crate) fn is_in_system_folders(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
-fn set_resource_limits(limits: Limits) -> io::Result<()> {
+fn set_resource_limits(limits: ResourceLimits) -> io::Result<()> {
     set_resource_limit(Resource::Core, 0)?;
     set_resource_limit(Resource::As, limits.memory)?;
     set_resource_limit(Resource::Fsize, limits.file)?;
@@ -223,7 +223,7 @@ fn set_resource_limit(resource: Resource, value: u64) -> io::Result<()> {
     unsafe_code,
     reason = "rustix cannot end a process without what libc does at its end"
 )]
-fn end_with_parent(parent: u32) -> io::Result<()> {
+fn make_process_end_with_parent(parent: u32) -> io::Result<()> {
     // SAFETY: numbers only.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) != 0 {
@@ -238,7 +238,7 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
 
 /// Marks all inherited files, such as the shell's, to be closed when the program begins.
 #[expect(unsafe_code, reason = "rustix has no close_range()")]
-fn close_files_on_exec() {
+fn mark_files_close_on_exec() {
     // SAFETY: the call has numbers only. Kernels before 5.11 leave the files open.
     unsafe {
         let on_exec = libc::CLOSE_RANGE_CLOEXEC;
@@ -257,7 +257,7 @@ fn fork_into_namespaces(parent: u32) -> io::Result<()> {
     unsafe {
         // Unprivileged users get the namespaces within a user namespace.
         if libc::unshare(own) != 0 && libc::unshare(libc::CLONE_NEWUSER | own) != 0 {
-            return end_with_parent(parent);
+            return make_process_end_with_parent(parent);
         }
         let mut ends = [0; 2];
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
@@ -282,7 +282,7 @@ fn fork_into_namespaces(parent: u32) -> io::Result<()> {
                 Ok(())
             }
             child => {
-                end_with_parent(parent)?;
+                make_process_end_with_parent(parent)?;
                 close_all_files_but(ends[1]);
                 wait_and_exit_like_child(child)
             }

@@ -13,18 +13,18 @@ const DEEPEST: usize = 8;
 
 /// A governor's C code as one text: its quoted includes are inlined.
 #[derive(Clone, Debug)]
-pub(crate) struct Source {
+pub(crate) struct GovernorSource {
     /// Name of the governor's file, for messages.
     pub(crate) name: String,
     /// Text of the governor, with quoted includes inlined.
     pub(crate) text: String,
 }
 
-impl Source {
+impl GovernorSource {
     /// Reads a governor's C file, called `name`. In a kernel tree, `linux/teo` means the kernel's
     /// governor teo.
     pub(crate) fn read_with_includes(path: &Path, name: &str) -> Result<Self, String> {
-        let path = resolve_in_tree(path)?;
+        let path = resolve_governor_file(path)?;
         let folder = real_folder_of_c_file(&path)?;
         let mut text = String::new();
         let name = Path::new(name).file_name().map_or_else(String::new, |n| {
@@ -35,7 +35,7 @@ impl Source {
                 format!("{name}.c")
             }
         });
-        let reader = Reader { folder };
+        let reader = SourceReader { folder };
         reader.append_file_with_includes(&path, &name, &mut text, DEEPEST)?;
         if text.trim().is_empty() {
             return Err(format!("{} is empty", path.display()));
@@ -49,7 +49,7 @@ impl Source {
             .text
             .lines()
             .filter_map(|line| header_in_include_line(line, '<', '>'));
-        headers.filter(|header| is_below_start(header))
+        headers.filter(|header| stays_below_start_folder(header))
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn kernel_tree_of_path(path: &Path) -> Option<&Path> {
 
 /// Path of the governor's file that a path means: itself, or
 /// `TREE/drivers/cpuidle/governors/NAME.c` for `TREE/NAME`.
-fn resolve_in_tree(path: &Path) -> Result<PathBuf, String> {
+fn resolve_governor_file(path: &Path) -> Result<PathBuf, String> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
@@ -119,7 +119,7 @@ fn header_in_include_line(line: &str, open: char, close: char) -> Option<&str> {
 }
 
 /// Whether an included path stays below its starting folder.
-fn is_below_start(header: &str) -> bool {
+fn stays_below_start_folder(header: &str) -> bool {
     !header.is_empty()
         && Path::new(header)
             .components()
@@ -145,12 +145,12 @@ fn real_folder_of_c_file(path: &Path) -> Result<PathBuf, String> {
 }
 
 /// Reader of a governor's file and the files that it includes.
-struct Reader {
+struct SourceReader {
     /// Folder outside of which no file is read.
     folder: PathBuf,
 }
 
-impl Reader {
+impl SourceReader {
     /// Refuses a file that a link leads out of the governor's folder.
     fn refuse_link_out_of_folder(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
@@ -169,7 +169,7 @@ impl Reader {
         path: &Path,
         name: &str,
         text: &mut String,
-        deeper: usize,
+        levels_left: usize,
     ) -> Result<(), String> {
         let shown = path.display();
         self.refuse_link_out_of_folder(path)?;
@@ -183,7 +183,7 @@ impl Reader {
             let outside = [('"', '"'), ('<', '>')]
                 .into_iter()
                 .filter_map(|(open, close)| header_in_include_line(line, open, close))
-                .find(|header| !is_below_start(header));
+                .find(|header| !stays_below_start_folder(header));
             if let Some(header) = outside {
                 return Err(format!(
                     "{name}:{number} includes {}, which is outside of its folder; copy what it needs to a file beside it",
@@ -203,13 +203,13 @@ impl Reader {
                     file.display()
                 ));
             }
-            if deeper == 0 {
+            if levels_left == 0 {
                 return Err(format!(
                     "{name}:{number} includes files that include each other without an end"
                 ));
             }
             _ = writeln!(text, "#line 1 \"{header}\"");
-            self.append_file_with_includes(&file, header, text, deeper - 1)?;
+            self.append_file_with_includes(&file, header, text, levels_left - 1)?;
             _ = writeln!(text, "#line {} \"{name}\"", number + 1);
         }
         Ok(())
@@ -225,13 +225,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, header) = (folder.path().join("a.c"), folder.path().join("gov.h"));
         fs::write(&file, "#include <linux/time.h>\n#include \"gov.h\"\nint a;").unwrap();
-        let error = Source::read_with_includes(&file, "x/a.c").unwrap_err();
+        let error = GovernorSource::read_with_includes(&file, "x/a.c").unwrap_err();
         assert!(
             error.starts_with("a.c:2 includes \"gov.h\", which is not there"),
             "{error}"
         );
         fs::write(&header, "int b;\n").unwrap();
-        let source = Source::read_with_includes(&file, "x/a.c").unwrap();
+        let source = GovernorSource::read_with_includes(&file, "x/a.c").unwrap();
         assert_eq!(
             source.text,
             "#include <linux/time.h>\n#line 1 \"gov.h\"\nint b;\n#line 3 \"a.c\"\nint a;\n"
@@ -242,12 +242,14 @@ mod tests {
         );
         fs::write(&file, &source.text).unwrap();
         assert_eq!(
-            Source::read_with_includes(&file, "a.c").unwrap().text,
+            GovernorSource::read_with_includes(&file, "a.c")
+                .unwrap()
+                .text,
             source.text
         );
         fs::write(&header, "#include \"gov.h\"").unwrap();
         fs::write(&file, "#include \"gov.h\"").unwrap();
-        let error = Source::read_with_includes(&file, "a.c").unwrap_err();
+        let error = GovernorSource::read_with_includes(&file, "a.c").unwrap_err();
         assert!(error.contains("without an end"), "{error}");
     }
 
@@ -257,16 +259,19 @@ mod tests {
         let governors = folder.path().join("drivers/cpuidle/governors");
         fs::create_dir_all(&governors).unwrap();
         fs::write(governors.join("teo.c"), "int teo;\n").unwrap();
-        let teo = Source::read_with_includes(&folder.path().join("teo"), "linux/teo").unwrap();
+        let teo =
+            GovernorSource::read_with_includes(&folder.path().join("teo"), "linux/teo").unwrap();
         assert_eq!((&*teo.name, &*teo.text), ("teo.c", "int teo;\n"));
         for name in ["", "tea"] {
-            let error = Source::read_with_includes(&folder.path().join(name), name).unwrap_err();
+            let error =
+                GovernorSource::read_with_includes(&folder.path().join(name), name).unwrap_err();
             assert!(
                 error.contains("a kernel tree") && error.ends_with("/teo"),
                 "{error}"
             );
         }
-        let error = Source::read_with_includes(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
+        let error =
+            GovernorSource::read_with_includes(Path::new("/nowhere/x.c"), "x.c").unwrap_err();
         assert!(error.contains("/nowhere/x.c is not there"), "{error}");
     }
 }

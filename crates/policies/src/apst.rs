@@ -77,7 +77,7 @@ impl Default for ApstSettings {
 impl ApstSettings {
     /// Rule in force under these APST settings: the legacy rule where the primary timeout or
     /// tolerance is 0.
-    pub const fn effective_rule(&self) -> ApstRule {
+    pub const fn rule_or_legacy_fallback(&self) -> ApstRule {
         match self.rule {
             ApstRule::Current if self.primary_timeout_ms != 0 && self.primary_tolerance_us != 0 => {
                 ApstRule::Current
@@ -99,7 +99,7 @@ pub struct ApstQuirks {
 /// Why the kernel programs no APST table and leaves the drive's feature as the drive came up with
 /// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoTable {
+pub enum NoApstTable {
     /// The drive has no autonomous power state transitions.
     #[error("the drive does not support APST (APSTA is 0): the kernel programs no table")]
     Unsupported,
@@ -116,12 +116,12 @@ pub struct ApstPlan {
     /// The table.
     pub table: ApstTable,
     /// What was decided on each power state, in order: `states[i]` on state `i`.
-    pub states: Vec<StateChoice>,
+    pub states: Vec<ApstStateChoice>,
 }
 
 /// The decision about a power state, with the underlying figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StateChoice {
+pub struct ApstStateChoice {
     /// Index of the power state.
     pub state: u8,
     /// Exit latency of the power state, in us.
@@ -181,21 +181,21 @@ impl ApstVerdict {
 /// entry's reserved bits; [`ApstTable::find_problems`] finds that.
 ///
 /// # Errors
-/// [`NoTable`] if the kernel leaves the drive's feature alone, unlike a plan that switches the feature off.
+/// [`NoApstTable`] if the kernel leaves the drive's feature alone, unlike a plan that switches the feature off.
 pub fn plan_apst_table(
     npss: u8,
     apsta: bool,
     states: &[PowerState],
     settings: &ApstSettings,
-) -> Result<ApstPlan, NoTable> {
+) -> Result<ApstPlan, NoApstTable> {
     if !apsta {
-        return Err(NoTable::Unsupported);
+        return Err(NoApstTable::Unsupported);
     }
     if usize::from(npss) >= MAX_POWER_STATES {
-        return Err(NoTable::TooManyStates(npss));
+        return Err(NoApstTable::TooManyStates(npss));
     }
     let enabled = settings.enabled && !settings.quirks.no_apst && settings.max_latency_us != 0;
-    let mut chooser = Chooser {
+    let mut chooser = ApstStateChooser {
         settings,
         npss,
         last: None,
@@ -209,14 +209,14 @@ pub fn plan_apst_table(
         let descriptor = states.get(usize::from(state)).copied().unwrap_or_default();
         let verdict = if enabled {
             table.0[usize::from(state)] = target;
-            chooser.judge_power_state(state, &descriptor)
+            chooser.judge_next_state_from_deepest(state, &descriptor)
         } else {
             ApstVerdict::Off
         };
         if let Some(ms) = verdict.timeout_ms() {
             target = u64::from(state) << 3 | ms << 8;
         }
-        choices.push(StateChoice {
+        choices.push(ApstStateChoice {
             state,
             exit_latency_us: u64::from(descriptor.exit_latency_us),
             total_latency_us: descriptor.total_latency_us(),
@@ -238,15 +238,15 @@ enum Kind {
     Secondary,
 }
 
-struct Chooser<'a> {
+struct ApstStateChooser<'a> {
     settings: &'a ApstSettings,
     npss: u8,
     /// Role of the power state chosen last, among the states deeper than the one being judged.
     last: Option<Kind>,
 }
 
-impl Chooser<'_> {
-    fn judge_power_state(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
+impl ApstStateChooser<'_> {
+    fn judge_next_state_from_deepest(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
         let s = self.settings;
         let total = descriptor.total_latency_us();
         if state == self.npss && s.quirks.no_deepest {
@@ -255,7 +255,7 @@ impl Chooser<'_> {
             ApstVerdict::Operational
         } else if u64::from(descriptor.exit_latency_us) > s.max_latency_us {
             ApstVerdict::OverBudget
-        } else if s.effective_rule() == ApstRule::Legacy {
+        } else if s.rule_or_legacy_fallback() == ApstRule::Legacy {
             // At most 2 % of the time in transitions: idle for 50 times the latency. That is us/20
             // in ms, rounded up.
             ApstVerdict::Legacy(total.div_ceil(20).min(MAX_TIMEOUT_MS))
@@ -287,7 +287,7 @@ impl ApstPlan {
     }
 }
 
-impl StateChoice {
+impl ApstStateChoice {
     /// Why a power state is used or not, in words with the latencies and limits that decided.
     pub fn explain(&self, settings: &ApstSettings) -> String {
         let total = self.total_latency_us;

@@ -62,7 +62,7 @@ impl LatencyLimit {
     /// # Errors
     ///
     /// The idle state does not exist on the machine, and the limit has no alternative.
-    pub fn limit_for_states<'a>(
+    pub fn resolve_for_states<'a>(
         &self,
         states: impl Iterator<Item = (&'a str, Nanoseconds)> + Clone,
     ) -> Result<Option<Nanoseconds>, NoSuchState> {

@@ -21,14 +21,18 @@ const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 /// Without a latency request: the target residency of the first enabled state behind state 0 with at least 10 us.
 /// Bounded by a sixteenth of the tick period, also the limit without such a state (`cpuidle_poll_time()`,
 /// `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12). A governor's own limit overrides
-/// ([`crate::idle::IdleGovernor::poll_limit`]).
+/// ([`crate::idle::IdleGovernor::own_poll_limit`]).
 ///
-/// `request_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
+/// `requested_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
 /// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.
-pub fn polling_limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Nanoseconds {
+pub fn polling_limit(
+    states: &IdleStates,
+    tick: TickRate,
+    requested_us: Option<u64>,
+) -> Nanoseconds {
     // Even at the highest tick rate, a sixteenth of the tick period is at least SHORTEST.
     let longest = Nanoseconds(tick.period().0 / 16);
-    let wanted = match request_us {
+    let wanted = match requested_us {
         Some(us) => Nanoseconds::from_micros(us).max(SHORTEST),
         None => states
             .iter()

@@ -15,8 +15,8 @@ const FORGOTTEN: u64 = 31;
 
 /// Decay factors of utilisation over 0..1024 single units, and over 0..32 whole periods of 1024
 /// units.
-static UNITS: [u32; 1024] = table_of_powers(UNIT_DECAY);
-static PERIODS: [u32; 32] = table_of_powers(PERIOD_DECAY);
+static UNITS: [u32; 1024] = fixed_point_powers(UNIT_DECAY);
+static PERIODS: [u32; 32] = fixed_point_powers(PERIOD_DECAY);
 
 /// Decay of utilisation over one unit, and over one period: `2^63` times `2^(-1 / 32768)` and
 /// `2^(-1 / 32)`.
@@ -24,7 +24,7 @@ const UNIT_DECAY: u64 = 9_223_176_935_331_786_073;
 const PERIOD_DECAY: u64 = 9_025_734_193_507_008_925;
 
 /// Table of the powers of a decay factor, starting with the zeroth.
-const fn table_of_powers<const N: usize>(factor: u64) -> [u32; N] {
+const fn fixed_point_powers<const N: usize>(factor: u64) -> [u32; N] {
     let mut powers = [0; N];
     let mut power: u64 = 1 << 63;
     let mut index = 0;
@@ -39,16 +39,16 @@ const fn table_of_powers<const N: usize>(factor: u64) -> [u32; N] {
 
 /// Factor by which a utilisation signal decays in `units` units of 1024 ns.
 #[inline(always)]
-fn decay_factor(units: u64) -> u64 {
+fn decay_factor_over_units(units: u64) -> u64 {
     // Shortcut: most stretches between two updates of a signal are shorter than a period.
     if let Some(factor) = UNITS.get(units as usize) {
         return u64::from(*factor);
     }
-    decay_factor_over_periods(units)
+    decay_factor_from_periods_and_units(units)
 }
 
 #[inline(never)]
-fn decay_factor_over_periods(units: u64) -> u64 {
+fn decay_factor_from_periods_and_units(units: u64) -> u64 {
     let half_lives = units / HALF_LIFE;
     if half_lives >= FORGOTTEN {
         return 0;
@@ -69,21 +69,21 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// Accounts the time up to `now` ns, during which the CPU delivered `running` of 1024 (0 when
+    /// Accounts the time up to `now_ns`, during which the CPU delivered `share_of_1024` (0 when
     /// idle, its capacity at the current frequency when busy). Earlier times change nothing.
     #[inline(always)]
-    pub fn account_until(&mut self, now: u64, running: u32) {
-        let now = now >> 10;
+    pub fn account_running_until(&mut self, now_ns: u64, share_of_1024: u32) {
+        let now = now_ns >> 10;
         if now <= self.known {
             return;
         }
         let units = now - self.known;
         self.known = now;
-        let target = u64::from(running) << SIGNAL_BITS;
+        let target = u64::from(share_of_1024) << SIGNAL_BITS;
         if self.value == target {
             return;
         }
-        let factor = decay_factor(units);
+        let factor = decay_factor_over_units(units);
         // The product of 30 bits of signal and 31 bits of factor fits 64 bits.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
         // Moving towards the target by the forgotten share keeps the signal within its bounds.
@@ -103,21 +103,21 @@ impl Utilisation {
     /// Index of the current period of 1024 units, counted from time 0. The scheduler informs
     /// cpufreq when a new period begins.
     #[inline]
-    pub fn current_period_index(&self) -> u64 {
+    pub fn period_index_at_last_update(&self) -> u64 {
         self.known >> 10
     }
 
     /// Subtracts the utilisation of a task that leaves the CPU; both signals must have the same
     /// time.
     #[inline]
-    pub fn remove_task(&mut self, task: Self) {
+    pub fn subtract_task_signal(&mut self, task: Self) {
         self.value = self.value.saturating_sub(task.value);
     }
 
     /// Adds the utilisation of a task that comes to the CPU, up to 1024; both signals must have the
     /// same time.
     #[inline]
-    pub fn add_task(&mut self, task: Self) {
+    pub fn add_task_signal(&mut self, task: Self) {
         self.value = (self.value + task.value).min(1024 << SIGNAL_BITS);
     }
 
@@ -138,28 +138,29 @@ impl Runnable {
     /// Signal of a single runnable task, scaled so that [`Self::MOST`] tasks fit.
     const ONE: u32 = 1024 / Self::MOST;
 
-    /// Accounts the time up to `now` ns, during which `tasks` runnable tasks shared a CPU with
+    /// Accounts the time up to `now_ns`, during which `tasks` runnable tasks shared a CPU with
     /// `capacity`, up to 1024.
     #[inline(always)]
-    pub fn account_until(&mut self, now: u64, tasks: u32, capacity: u32) {
+    pub fn account_runnable_until(&mut self, now_ns: u64, tasks: u32, capacity: u32) {
         let tasks = tasks.min(Self::MOST) * Self::ONE;
-        self.0.account_until(now, tasks * capacity / 1024);
+        self.0
+            .account_running_until(now_ns, tasks * capacity / 1024);
     }
 
     /// Subtracts the runnable signal of a task that leaves the CPU; both signals must have the same
     /// time.
-    pub fn remove_task(&mut self, task: Self) {
-        self.0.remove_task(task.0);
+    pub fn subtract_task_signal(&mut self, task: Self) {
+        self.0.subtract_task_signal(task.0);
     }
 
     /// Adds the runnable signal of a task that comes to the CPU; both signals must have the same
     /// time.
-    pub fn add_task(&mut self, task: Self) {
-        self.0.add_task(task.0);
+    pub fn add_task_signal(&mut self, task: Self) {
+        self.0.add_task_signal(task.0);
     }
 
     /// The runnable signal: 1024 for each task that is always running or waiting.
-    pub fn tasks_times_1024(&self) -> u32 {
+    pub fn average_tasks_times_1024(&self) -> u32 {
         ((self.0.value * u64::from(Self::MOST)) >> SIGNAL_BITS) as u32
     }
 }
@@ -178,7 +179,7 @@ impl CpuUtilisation {
     /// to 1024.
     pub fn begin_idle_period(&mut self, now: u64) -> u16 {
         self.signal
-            .account_until(now, if self.known { 1024 } else { 0 });
+            .account_running_until(now, if self.known { 1024 } else { 0 });
         self.known = true;
         self.signal.out_of_1024() as u16
     }
@@ -186,7 +187,7 @@ impl CpuUtilisation {
     /// Ends an idle period at `now` ns: the CPU was idle until then. Returns the utilisation, 0 to
     /// 1024.
     pub fn end_idle_period(&mut self, now: u64) -> u16 {
-        self.signal.account_until(now, 0);
+        self.signal.account_running_until(now, 0);
         self.signal.out_of_1024() as u16
     }
 }
@@ -214,25 +215,25 @@ mod tests {
     #[test]
     fn each_task_counts_whole() {
         let mut runnable = Runnable::default();
-        runnable.account_until(10_000_000_000, 3, 1024);
-        assert_eq!(runnable.tasks_times_1024(), 3 * 1024);
-        runnable.account_until(10_000_000_000 + (32 << 20), 1, 1024);
+        runnable.account_runnable_until(10_000_000_000, 3, 1024);
+        assert_eq!(runnable.average_tasks_times_1024(), 3 * 1024);
+        runnable.account_runnable_until(10_000_000_000 + (32 << 20), 1, 1024);
         assert!(
-            runnable.tasks_times_1024().abs_diff(2 * 1024) <= 1,
+            runnable.average_tasks_times_1024().abs_diff(2 * 1024) <= 1,
             "{}",
-            runnable.tasks_times_1024()
+            runnable.average_tasks_times_1024()
         );
         let mut task = Runnable::default();
-        task.account_until(10_000_000_000 + (32 << 20), 1, 512);
-        runnable.remove_task(task);
+        task.account_runnable_until(10_000_000_000 + (32 << 20), 1, 512);
+        runnable.subtract_task_signal(task);
         assert!(
-            runnable.tasks_times_1024().abs_diff(1536) <= 1,
+            runnable.average_tasks_times_1024().abs_diff(1536) <= 1,
             "{}",
-            runnable.tasks_times_1024()
+            runnable.average_tasks_times_1024()
         );
         // More than count, for as long as it takes.
-        runnable.account_until(90_000_000_000, 1_000_000, 1024);
-        assert_eq!(runnable.tasks_times_1024(), 16 * 1024);
+        runnable.account_runnable_until(90_000_000_000, 1_000_000, 1024);
+        assert_eq!(runnable.average_tasks_times_1024(), 16 * 1024);
     }
 
     /// What is left of a signal after some units of time.
@@ -250,9 +251,9 @@ mod tests {
     #[test]
     fn half_is_left_after_32_periods() {
         let mut u = Utilisation::default();
-        u.account_until(10_000_000_000, 1024);
+        u.account_running_until(10_000_000_000, 1024);
         assert_eq!(u.out_of_1024(), 1024);
-        u.account_until(10_000_000_000 + (32 << 20), 0);
+        u.account_running_until(10_000_000_000 + (32 << 20), 0);
         assert!(
             (511..=512).contains(&u.out_of_1024()),
             "{}",
@@ -264,7 +265,7 @@ mod tests {
     fn a_half_busy_cpu_settles_at_half() {
         let mut u = Utilisation::default();
         for i in 0..20_000_u64 {
-            u.account_until(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
+            u.account_running_until(i * 100_000, if i % 2 == 0 { 0 } else { 1024 });
         }
         assert!(
             (500..=524).contains(&u.out_of_1024()),
@@ -282,7 +283,7 @@ mod tests {
             for (dt, running) in steps {
                 now += dt;
                 most = most.max(running);
-                u.account_until(now, running);
+                u.account_running_until(now, running);
                 prop_assert!(u.out_of_1024() <= most);
             }
         }
@@ -290,11 +291,11 @@ mod tests {
         #[test]
         fn splitting_an_interval_changes_nothing_to_speak_of(a in 0_u64..1 << 33, b in 0_u64..1 << 33, running in 0_u32..=1024) {
             let (mut whole, mut split) = (Utilisation::default(), Utilisation::default());
-            whole.account_until(1 << 30, 700);
-            split.account_until(1 << 30, 700);
-            whole.account_until((1 << 30) + a + b, running);
-            split.account_until((1 << 30) + a, running);
-            split.account_until((1 << 30) + a + b, running);
+            whole.account_running_until(1 << 30, 700);
+            split.account_running_until(1 << 30, 700);
+            whole.account_running_until((1 << 30) + a + b, running);
+            split.account_running_until((1 << 30) + a, running);
+            split.account_running_until((1 << 30) + a + b, running);
             prop_assert!(whole.out_of_1024().abs_diff(split.out_of_1024()) <= 1);
         }
     }

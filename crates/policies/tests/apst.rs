@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use wakepath_hardware::drive::{Drive, DriveLibrary, PowerState};
 use wakepath_policies::apst::{
     ApstPlan, ApstProblem, ApstQuirks, ApstRule, ApstSettings, ApstTable, ApstVerdict,
-    MAX_TIMEOUT_MS, NoTable, plan_apst_table,
+    MAX_TIMEOUT_MS, NoApstTable, plan_apst_table,
 };
 
 fn table_of(npss: u8, states: &[PowerState], settings: &ApstSettings) -> ApstPlan {
@@ -160,9 +160,9 @@ fn what_switches_apst_off_leaves_a_zero_table() {
 fn without_the_feature_there_is_no_table() {
     let settings = ApstSettings::default();
     let outcome = plan_apst_table(4, false, &[], &settings);
-    assert_eq!(outcome, Err(NoTable::Unsupported));
+    assert_eq!(outcome, Err(NoApstTable::Unsupported));
     let outcome = plan_apst_table(32, true, &[], &settings);
-    assert_eq!(outcome, Err(NoTable::TooManyStates(32)));
+    assert_eq!(outcome, Err(NoApstTable::TooManyStates(32)));
     // Missing descriptors count as zeros, which are operational.
     assert!(
         table_of(31, &[], &settings)
@@ -388,7 +388,7 @@ proptest! {
 
     #[test]
     fn the_current_rule_chooses_two_states_at_most((npss, states) in drive(), settings in settings()) {
-        prop_assume!(settings.effective_rule() == ApstRule::Current);
+        prop_assume!(settings.rule_or_legacy_fallback() == ApstRule::Current);
         let plan = table_of(npss, &states, &settings);
         let chosen: Vec<_> = plan.chosen_states_with_timeouts_ms().collect();
         prop_assert!(chosen.len() <= 2);

@@ -117,7 +117,7 @@ impl ShadowGovernor {
     }
 
     /// Notes that the tick ran at `time`: perhaps the tick ended the last idle period.
-    pub fn note_tick(&mut self, time: u64) {
+    pub fn note_tick_as_possible_end(&mut self, time: u64) {
         if let Some((_, _, outcome)) = &mut self.open
             && time.saturating_sub(outcome.clock) <= CAUSE_WITHIN
         {
@@ -127,7 +127,10 @@ impl ShadowGovernor {
 
     /// Tells the governor how the last idle period ended, and writes the call as a line of the call
     /// log to `calls`.
-    pub fn finish_last_call(&mut self, calls: Option<&mut dyn Write>) -> io::Result<()> {
+    pub fn reflect_and_export_last_call(
+        &mut self,
+        calls: Option<&mut dyn Write>,
+    ) -> io::Result<()> {
         let Some((query, state, outcome)) = self.open.take() else {
             return Ok(());
         };
@@ -152,21 +155,21 @@ impl ShadowGovernor {
     }
 
     /// Asks the governor about the next idle period, given with its end in ns and the block of time
-    /// for which the period counts. `tick_period` and `longest`, the longest idle span so far,
+    /// for which the period counts. `tick_period` and `longest_span_ns`, the longest idle span so far,
     /// stand in for inputs that were not recorded.
-    pub fn ask_about_period(
+    pub fn ask_and_compare_about_period(
         &mut self,
         (end, block): (u64, usize),
         period: &IdlePeriod,
         tick_period: u64,
-        longest: u64,
+        longest_span_ns: u64,
     ) {
         let inputs = &period.inputs;
         let start = end.saturating_sub(period.duration.0);
         let clock = start.saturating_sub(u64::from(inputs.select_lead.unwrap_or(0)));
         let sleep_length = inputs
             .sleep_length
-            .unwrap_or_else(|| i64::try_from(longest.max(tick_period)).unwrap_or(i64::MAX));
+            .unwrap_or_else(|| i64::try_from(longest_span_ns.max(tick_period)).unwrap_or(i64::MAX));
         let query = IdleQuery {
             sleep_length,
             delta_tick: inputs

@@ -10,13 +10,13 @@ pub const MAX_BLOCKS: usize = 1000;
 
 /// The blocks of equal time that a recording is divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Blocks {
+pub(crate) struct TimeBlocks {
     first: u64,
     last: u64,
     count: usize,
 }
 
-impl Blocks {
+impl TimeBlocks {
     /// Divides the time from the first event to the last, in ns, into `count` equal blocks.
     pub(crate) fn new(first: u64, last: u64, count: usize) -> Self {
         Self {
@@ -72,15 +72,15 @@ impl Blocks {
 /// Memory of the block of time that was looked up last: most often the next time is in the same
 /// block.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct BlockCursor {
+pub(crate) struct TimeBlockCursor {
     block: usize,
     range: Range<u64>,
 }
 
-impl BlockCursor {
+impl TimeBlockCursor {
     /// Index of the block that a time in ns belongs to; quick if it is the last one looked up.
     #[inline(always)]
-    pub(crate) fn block_at(&mut self, blocks: &Blocks, time: u64) -> usize {
+    pub(crate) fn block_at(&mut self, blocks: &TimeBlocks, time: u64) -> usize {
         if !self.range.contains(&time) {
             self.look_up_block(blocks, time);
         }
@@ -88,12 +88,12 @@ impl BlockCursor {
     }
 
     /// End of the block that was looked up last, in ns.
-    pub(crate) fn end_of_last_block(&self) -> u64 {
+    pub(crate) fn end_of_block_found_last(&self) -> u64 {
         self.range.end
     }
 
     #[cold]
-    fn look_up_block(&mut self, blocks: &Blocks, time: u64) {
+    fn look_up_block(&mut self, blocks: &TimeBlocks, time: u64) {
         self.block = blocks.block_at(time);
         self.range = blocks.times_of_block(self.block);
     }
@@ -113,7 +113,7 @@ mod tests {
             count in 1_usize..=MAX_BLOCKS,
             share in 0.0_f64..1.2,
         ) {
-            let blocks = Blocks::new(first, first + span, count);
+            let blocks = TimeBlocks::new(first, first + span, count);
             prop_assert_eq!(blocks.start_of_block(0), first);
             prop_assert_eq!(blocks.start_of_block(count), first + span);
             for block in 0..count {

@@ -12,11 +12,11 @@ use wakepath_policies::idle::oracle::Oracle;
 use wakepath_policies::idle::power::{IdlePower, StatePower};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::setup::States;
+use crate::setup::GroupIdleStates;
 
 /// Sums over the idle periods of one governor in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct IdlePeriodTotals {
     /// Time spent in the idle state, in ns.
     pub time: u64,
     /// Idle periods.
@@ -41,7 +41,7 @@ pub struct Totals {
     pub energy: u128,
 }
 
-impl Totals {
+impl IdlePeriodTotals {
     /// Adds another sum.
     pub fn add_totals(&mut self, other: &Self) {
         self.time += other.time;
@@ -58,7 +58,7 @@ impl Totals {
 
     /// Counts an I/O completion that waited for the last wake-up, `added` ns longer than with the
     /// oracle.
-    pub fn count_delayed_io(&mut self, added: u64) {
+    pub fn count_possibly_delayed_io(&mut self, added: u64) {
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
     }
@@ -68,11 +68,11 @@ impl Totals {
 #[derive(Clone, Debug)]
 pub struct TotalsByBlock {
     states: usize,
-    list: Vec<Totals>,
+    list: Vec<IdlePeriodTotals>,
     /// Index of the current block of time, in which periods are counted.
     block: usize,
     /// Sums by idle state since the current block became current; not in `list` yet.
-    current: Vec<Totals>,
+    current: Vec<IdlePeriodTotals>,
 }
 
 impl TotalsByBlock {
@@ -80,23 +80,23 @@ impl TotalsByBlock {
     pub fn new(blocks: usize, states: usize) -> Self {
         Self {
             states,
-            list: vec![Totals::default(); blocks * states],
+            list: vec![IdlePeriodTotals::default(); blocks * states],
             block: 0,
-            current: vec![Totals::default(); states],
+            current: vec![IdlePeriodTotals::default(); states],
         }
     }
 
     /// Makes a block of time current and returns its sums by idle state, to add to.
     #[inline(always)]
-    pub fn select_block(&mut self, block: usize) -> &mut [Totals] {
+    pub fn make_block_current(&mut self, block: usize) -> &mut [IdlePeriodTotals] {
         if block != self.block {
-            self.flush_current_block(block);
+            self.store_sums_and_switch_block(block);
         }
         &mut self.current
     }
 
     #[cold]
-    fn flush_current_block(&mut self, block: usize) {
+    fn store_sums_and_switch_block(&mut self, block: usize) {
         let from = self.block * self.states;
         for (sum, current) in self.list.iter_mut().skip(from).zip(&mut self.current) {
             sum.add_totals(&std::mem::take(current));
@@ -105,11 +105,11 @@ impl TotalsByBlock {
     }
 
     /// Adds up the sums over some blocks of time, by idle state.
-    pub fn totals_over_blocks(&self, blocks: Range<usize>) -> Vec<Totals> {
+    pub fn totals_over_blocks(&self, blocks: Range<usize>) -> Vec<IdlePeriodTotals> {
         let mut sums = if blocks.contains(&self.block) {
             self.current.clone()
         } else {
-            vec![Totals::default(); self.states]
+            vec![IdlePeriodTotals::default(); self.states]
         };
         let list = self
             .list
@@ -125,8 +125,8 @@ impl TotalsByBlock {
 
 /// Judge of idle spans on CPUs with the same idle states, by an oracle.
 #[derive(Clone, Debug)]
-pub struct Judge {
-    states: States,
+pub struct IdlePeriodJudge {
+    states: GroupIdleStates,
     oracle: Oracle,
     /// Rules for judging idle periods, one for each idle state.
     rules: Vec<StateRule>,
@@ -155,13 +155,13 @@ pub struct OracleChoice {
     transitions: u64,
 }
 
-impl Judge {
+impl IdlePeriodJudge {
     /// Makes a judge for CPUs with these idle states.
-    pub fn new(states: &States, tick: TickRate) -> Self {
+    pub fn new(states: &GroupIdleStates, tick: TickRate) -> Self {
         let list = &states.declared;
         Self {
             oracle: match &states.power {
-                Some(power) => Oracle::new_with_power(list, OracleGoal::Energy, tick, power),
+                Some(power) => Oracle::new_with_idle_power(list, OracleGoal::Energy, tick, power),
                 None => Oracle::new(list, OracleGoal::Energy, tick),
             },
             rules: list
@@ -197,7 +197,9 @@ impl Judge {
             .oracle
             .best_state(length, package_saving, latency_request);
         let transitions = match &self.states.power {
-            Some(power) => power_in_state(power, state).transition_femtojoules(Nanoseconds(length)),
+            Some(power) => {
+                power_in_state(power, state).extra_transition_femtojoules(Nanoseconds(length))
+            }
             None => 0,
         };
         OracleChoice {
@@ -213,15 +215,15 @@ impl Judge {
         state + 1 == self.rules.len()
     }
 
-    /// Adds an idle period in a state to the sums in `totals`. `last`: the idle span ended with
+    /// Adds an idle period in a state to the sums in `totals`. `ends_span`: the idle span ended with
     /// this period. Returns the time by which the wake-up was slower than the oracle's, in ns.
     #[inline(always)]
-    pub fn account_idle_period(
+    pub fn account_period_and_added_latency(
         &self,
-        totals: &mut [Totals],
+        totals: &mut [IdlePeriodTotals],
         state: usize,
         duration: u64,
-        last: bool,
+        ends_span: bool,
         best: OracleChoice,
     ) -> u64 {
         let (Some(sums), Some(rule)) = (totals.get_mut(state), self.rules.get(state)) else {
@@ -232,11 +234,11 @@ impl Judge {
         sums.too_deep += u64::from(duration < rule.bounds.shortest);
         sums.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
-            let (energy, wasted) = energy_and_waste(power, state, duration, last, best);
+            let (energy, wasted) = energy_and_waste(power, state, duration, ends_span, best);
             sums.energy += energy;
             sums.wasted += wasted;
         }
-        if !last {
+        if !ends_span {
             return 0;
         }
         let added = rule.exit.saturating_sub(best.exit);
@@ -256,7 +258,7 @@ fn energy_and_waste(
     power: &IdlePower,
     state: usize,
     duration: u64,
-    last: bool,
+    ends_span: bool,
     best: OracleChoice,
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
@@ -264,7 +266,7 @@ fn energy_and_waste(
     let mut oracle = power_in_state(power, best.state)
         .asleep
         .femtojoules_over(time);
-    if last {
+    if ends_span {
         oracle += u128::from(best.transitions);
     }
     (energy, energy as i128 - oracle as i128)

@@ -5,28 +5,28 @@ use wakepath_policies::poll;
 use wakepath_units::TickRate;
 
 use crate::agreement::ShadowGovernor;
-use crate::blocks::{BlockCursor, Blocks};
-use crate::cost::{Judge, TotalsByBlock};
+use crate::blocks::{TimeBlockCursor, TimeBlocks};
+use crate::cost::{IdlePeriodJudge, TotalsByBlock};
 use crate::error::ReplayError;
 use crate::idle_loop::{IdleLoop, SpanContext};
-use crate::leases::Leases;
-use crate::setup::{Setup, States};
+use crate::leases::LeaseWithPendingIo;
+use crate::setup::{GroupIdleStates, Setup};
 use crate::span::IdleSpans;
 
 /// CPUs with the same idle states.
 pub(crate) struct CpuGroup<'a> {
-    pub(crate) states: &'a States,
-    pub(crate) judge: Judge,
+    pub(crate) states: &'a GroupIdleStates,
+    pub(crate) judge: IdlePeriodJudge,
     /// Longest time in the polling state in ns, unless a governor has its own limit.
     pub(crate) poll_limit: u64,
 }
 
 impl<'a> CpuGroup<'a> {
     /// Prepares a replay on CPUs with these idle states.
-    pub(crate) fn new(states: &'a States, tick: TickRate) -> Self {
+    pub(crate) fn new(states: &'a GroupIdleStates, tick: TickRate) -> Self {
         Self {
             states,
-            judge: Judge::new(states, tick),
+            judge: IdlePeriodJudge::new(states, tick),
             poll_limit: poll::polling_limit(&states.declared, tick, None).0,
         }
     }
@@ -48,7 +48,7 @@ pub(crate) struct Cpu<'a> {
     pub(crate) number: usize,
     pub(crate) group: &'a CpuGroup<'a>,
     pub(crate) spans: IdleSpans,
-    pub(crate) leases: Option<Leases>,
+    pub(crate) leases: Option<LeaseWithPendingIo>,
     latency_limit: i64,
     /// End of the last idle span in ns; `None` once the cause of the wake-up is known.
     pub(crate) woken_at: Option<u64>,
@@ -66,7 +66,7 @@ pub(crate) struct Cpu<'a> {
     pub(crate) recorded: TotalsByBlock,
     pub(crate) last_wake_up: RecordedWakeUp,
     /// Cursor of the last idle span's block of time.
-    pub(crate) block_cursor: BlockCursor,
+    pub(crate) block_cursor: TimeBlockCursor,
     /// Whether the shadow governor is asked, or its calls are exported.
     pub(crate) is_watched: bool,
     pub(crate) shadow: ShadowGovernor,
@@ -81,7 +81,7 @@ impl<'a> Cpu<'a> {
         setup: &Setup,
         group: &'a CpuGroup<'a>,
         number: u32,
-        blocks: Blocks,
+        blocks: TimeBlocks,
         exports_calls: bool,
     ) -> Self {
         let states = group.states;
@@ -92,7 +92,9 @@ impl<'a> Cpu<'a> {
             number: number as usize,
             group,
             spans: IdleSpans::default(),
-            leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
+            leases: setup
+                .psd
+                .map(|psd| LeaseWithPendingIo::new(&psd, setup.tick)),
             latency_limit: setup.latency_limit_of_cpu(number),
             woken_at: None,
             completed_at: 0,
@@ -103,7 +105,7 @@ impl<'a> Cpu<'a> {
             window: 0,
             recorded: totals,
             last_wake_up: RecordedWakeUp::default(),
-            block_cursor: BlockCursor::default(),
+            block_cursor: TimeBlockCursor::default(),
             is_watched: recorded.is_some() || exports_calls,
             shadow: ShadowGovernor::new(shadow, recorded, blocks.block_count()),
             last_event: 0,
@@ -113,7 +115,7 @@ impl<'a> Cpu<'a> {
 
     /// Forgets the open idle span and the shadow's history after missing events, because nothing is
     /// known of the time between.
-    pub(crate) fn forget_history(&mut self, setup: &Setup) {
+    pub(crate) fn forget_open_span_and_shadow_history(&mut self, setup: &Setup) {
         self.spans.drop_open_span();
         self.woken_at = None;
         self.woken_inside = false;
@@ -122,12 +124,14 @@ impl<'a> Cpu<'a> {
     }
 
     /// Restarts leases and governors without history, as for a CPU that comes online.
-    pub(crate) fn restart_governors(&mut self, setup: &Setup) {
-        self.leases = setup.psd.map(|psd| Leases::new(&psd, setup.tick));
+    pub(crate) fn restart_leases_and_governors(&mut self, setup: &Setup) {
+        self.leases = setup
+            .psd
+            .map(|psd| LeaseWithPendingIo::new(&psd, setup.tick));
         let nothing = TotalsByBlock::new(1, self.group.states.declared.len());
         let fresh = make_idle_loops(setup, self.group, &nothing);
         for (idle_loop, fresh_loop) in self.loops.iter_mut().zip(fresh) {
-            idle_loop.replace_governor(fresh_loop);
+            idle_loop.take_governor_from(fresh_loop);
         }
     }
 
@@ -144,7 +148,7 @@ impl<'a> Cpu<'a> {
     }
 
     /// Fails if a user's own governor on this CPU no longer answers.
-    pub(crate) fn check_own_governors(&self) -> Result<(), ReplayError> {
+    pub(crate) fn fail_if_own_governor_stopped(&self) -> Result<(), ReplayError> {
         let failures = self.loops.iter().filter_map(IdleLoop::failure_reason);
         match failures.chain(self.shadow.failure_reason()).next() {
             Some(why) => Err(ReplayError::Governor(why.to_owned())),
@@ -158,8 +162,10 @@ fn make_idle_loops(setup: &Setup, group: &CpuGroup<'_>, totals: &TotalsByBlock) 
     let states = group.states;
     let loops = setup.policies.iter().map(|(_, policy)| {
         let governor = match &states.power {
-            Some(power) => Governor::new_with_power(policy, &states.declared, setup.tick, power),
-            None => Governor::new_or_only_state(policy, &states.declared, setup.tick),
+            Some(power) => {
+                Governor::new_with_idle_power(policy, &states.declared, setup.tick, power)
+            }
+            None => Governor::new_or_only_state_rule(policy, &states.declared, setup.tick),
         };
         IdleLoop::new(governor, group.poll_limit, totals.clone())
     });

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use wakepath_policies::apst::gaps::Gaps;
+use wakepath_policies::apst::gaps::DriveIdleGaps;
 use wakepath_trace::recording::Block;
 
 /// Most requests in flight at a drive that are remembered; if there are more, completions were not
@@ -66,14 +66,14 @@ pub struct DriveReport {
     /// Number of completions on the CPU that issued the request.
     pub same_cpu: u64,
     /// Gaps without a request in flight, by length.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<IdleGapRange>,
     /// Suggested timeouts of the drive's power states, which suit its idle gaps.
-    pub timeouts: Vec<Timeout>,
+    pub timeouts: Vec<SuggestedTimeout>,
 }
 
 /// Idle gaps of a drive with lengths in one range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Gap {
+pub struct IdleGapRange {
     /// Shortest gap in the range, in us.
     pub from_us: u64,
     /// Upper limit of the gaps' length in us, not included.
@@ -86,10 +86,10 @@ pub struct Gap {
 
 /// Suggested idle time before a drive enters a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Timeout {
+pub struct SuggestedTimeout {
     /// Sum of the power state's entry and exit latency in ms.
     pub transition_ms: u64,
-    /// Timeout in ms that suits the drive's idle gaps ([`Gaps::choose_best_timeout`]). `None`: the
+    /// Timeout in ms that suits the drive's idle gaps ([`DriveIdleGaps::choose_best_timeout`]). `None`: the
     /// state never pays.
     pub timeout_ms: Option<f64>,
     /// Number of times that a request would have woken the drive.
@@ -141,7 +141,7 @@ impl Drives {
         self.drives.is_empty()
     }
 
-    fn drive_history(&mut self, device: u32) -> Option<&mut DriveHistory> {
+    fn drive_history_or_new(&mut self, device: u32) -> Option<&mut DriveHistory> {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -151,8 +151,8 @@ impl Drives {
     }
 
     /// Notes that a CPU issued a block request.
-    pub fn note_issue(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_history(block.device) else {
+    pub fn note_request_issue(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive_history_or_new(block.device) else {
             return;
         };
         drive.issued += 1;
@@ -169,8 +169,8 @@ impl Drives {
     }
 
     /// Notes that a block request completed on a CPU.
-    pub fn note_completion(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive_history(block.device) else {
+    pub fn note_request_completion(&mut self, time: u64, cpu: u32, block: &Block) {
+        let Some(drive) = self.drive_history_or_new(block.device) else {
             return;
         };
         if let Some(issue) = drive.in_flight.remove(&block.sector) {
@@ -183,23 +183,23 @@ impl Drives {
     }
 
     /// Forgets all requests in flight, because events of the recording are missing.
-    pub fn forget_requests(&mut self) {
+    pub fn forget_requests_in_flight(&mut self) {
         for drive in self.drives.values_mut() {
             drive.in_flight.clear();
             drive.idle_since = None;
         }
     }
 
-    /// Makes a report for each drive; `name` turns a device number into a name.
-    pub fn report_drives(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
+    /// Makes a report for each drive; `name_of_device` turns a device number into a name.
+    pub fn report_drives(&self, name_of_device: impl Fn(u32) -> String) -> Vec<DriveReport> {
         let drives = self.drives.iter();
         let reports = drives.map(|(device, drive)| DriveReport {
-            name: name(*device),
+            name: name_of_device(*device),
             issued: drive.issued,
             completions: drive.completions,
             missed: drive.missed + drive.in_flight.len() as u64,
             same_cpu: drive.same_cpu,
-            gaps: gaps_by_length(&drive.gaps),
+            gaps: gaps_by_decade_of_length(&drive.gaps),
             timeouts: TRANSITIONS_MS
                 .iter()
                 .map(|ms| suggest_timeout(&drive.gaps, *ms))
@@ -210,8 +210,8 @@ impl Drives {
 }
 
 /// Groups a drive's idle gaps by powers of ten of their length.
-fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
+fn gaps_by_decade_of_length(histogram: &Histogram<u64>) -> Vec<IdleGapRange> {
+    let mut gaps: Vec<IdleGapRange> = Vec::new();
     for value in histogram.iter_recorded() {
         let us = value.value_iterated_to();
         let from_us = if us == 0 { 0 } else { 10_u64.pow(us.ilog10()) };
@@ -221,7 +221,7 @@ fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
                 gap.count += count;
                 gap.total_us += total_us;
             }
-            _ => gaps.push(Gap {
+            _ => gaps.push(IdleGapRange {
                 from_us,
                 to_us: from_us.max(1) * if from_us == 0 { 1 } else { 10 },
                 count,
@@ -234,14 +234,14 @@ fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
 
 /// Suggests the timeout that suits a drive's idle gaps, for a power state that takes
 /// `transition_ms` to enter and leave.
-fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
-    let mut gaps = Gaps::default();
+fn suggest_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> SuggestedTimeout {
+    let mut gaps = DriveIdleGaps::default();
     for value in histogram.iter_recorded() {
         gaps.add_gaps(value.value_iterated_to(), value.count_at_value());
     }
     let found = gaps.choose_best_timeout(transition_ms * 1_000);
     let total: u64 = gaps.total_us.iter().sum();
-    Timeout {
+    SuggestedTimeout {
         transition_ms,
         timeout_ms: found.map(|found| found.timeout_us as f64 / 1e3),
         wake_ups: found.map_or(0, |found| found.wake_ups),

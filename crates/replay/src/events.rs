@@ -3,19 +3,19 @@
 
 use std::io::Write;
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 use wakepath_trace::recording::{
     Block, Event, EventKind, FlagCounts, IdlePeriod, PackedIdlePeriod, TimerKind,
 };
 use wakepath_units::Nanoseconds;
 
-use crate::blocks::Blocks;
+use crate::blocks::TimeBlocks;
 use crate::cpu::{Cpu, CpuGroup, RecordedWakeUp};
 use crate::drives::Drives;
 use crate::error::ReplayError;
 use crate::hotplug::HotplugRule;
 use crate::package;
-use crate::package_stage::{PackageStage, tally_span};
+use crate::package_stage::{PackageStage, tally_span_and_set_oracle_choice};
 use crate::setup::Setup;
 use crate::span::{CAUSE_WITHIN, MAX_IDLE_PERIOD};
 
@@ -23,16 +23,16 @@ use crate::span::{CAUSE_WITHIN, MAX_IDLE_PERIOD};
 pub(crate) type CallExport<'a> = (u32, &'a mut dyn Write);
 
 /// State of a pass over a recording that belongs to no single CPU.
-pub(crate) struct SharedState<'a> {
+pub(crate) struct PassState<'a> {
     pub(crate) setup: &'a Setup,
     pub(crate) groups: &'a [CpuGroup<'a>],
     tick_period: u64,
     pub(crate) drives: Drives,
     /// Recorded idle periods.
     pub(crate) periods: u64,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: TimeBlocks,
     /// Counts of events, one entry for each block of time.
-    pub(crate) counts: Vec<BlockCounts>,
+    pub(crate) counts: Vec<TimeBlockCounts>,
     pub(crate) flags: FlagCounts,
     calls: Option<CallExport<'a>>,
     /// Number of idle periods left out because they are implausibly long.
@@ -47,19 +47,19 @@ pub(crate) struct SharedState<'a> {
 
 /// Counts of events in a block of time, which do not depend on governors.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BlockCounts {
+pub(crate) struct TimeBlockCounts {
     pub(crate) spans: u64,
     pub(crate) leased_spans: u64,
     pub(crate) io_wake_ups: u64,
     pub(crate) io_completions: u64,
 }
 
-impl<'a> SharedState<'a> {
+impl<'a> PassState<'a> {
     /// Starts a pass over a recording, with empty counts for these blocks of time.
     pub(crate) fn new(
         setup: &'a Setup,
         groups: &'a [CpuGroup<'a>],
-        blocks: Blocks,
+        blocks: TimeBlocks,
         calls: Option<CallExport<'a>>,
         hotplug: HotplugRule,
         package: PackageStage,
@@ -71,7 +71,7 @@ impl<'a> SharedState<'a> {
             drives: Drives::default(),
             periods: 0,
             blocks,
-            counts: vec![BlockCounts::default(); blocks.block_count()],
+            counts: vec![TimeBlockCounts::default(); blocks.block_count()],
             flags: FlagCounts::default(),
             calls,
             long_periods: 0,
@@ -91,12 +91,15 @@ impl<'a> SharedState<'a> {
 
     /// Tells a CPU's shadow governor how its last idle period ended, and exports the call if
     /// wanted.
-    pub(crate) fn finish_shadow_call(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+    pub(crate) fn reflect_and_export_shadow_call(
+        &mut self,
+        cpu: &mut Cpu<'_>,
+    ) -> Result<(), ReplayError> {
         let out: Option<&mut dyn Write> = match &mut self.calls {
             Some((wanted, out)) if *wanted as usize == cpu.number => Some(&mut **out),
             _ => None,
         };
-        Ok(cpu.shadow.finish_last_call(out)?)
+        Ok(cpu.shadow.reflect_and_export_last_call(out)?)
     }
 
     /// Handles one event of the recording.
@@ -112,24 +115,24 @@ impl<'a> SharedState<'a> {
             }
             EventKind::Timer(TimerKind::Tick) => {
                 cpu.tick_phase = time;
-                cpu.spans.note_tick(time);
-                cpu.shadow.note_tick(time);
+                cpu.spans.note_tick_as_possible_end(time);
+                cpu.shadow.note_tick_as_possible_end(time);
             }
             EventKind::Timer(_) | EventKind::Wake { .. } => self.end_and_judge_span(cpu),
             EventKind::BlockIssue(block) => {
                 self.end_and_judge_span(cpu);
-                self.drives.note_issue(time, event.cpu, block);
-                self.extend_lease_if_counted(cpu, time, Grant::grants_on_issue);
+                self.drives.note_request_issue(time, event.cpu, block);
+                self.grant_lease_if_io_counts(cpu, time, LeaseTrigger::is_issue_a_trigger);
             }
-            EventKind::BlockComplete(block) => self.handle_completion(cpu, time, block),
+            EventKind::BlockComplete(block) => self.handle_block_completion(cpu, time, block),
             EventKind::Frequency(_)
             | EventKind::Queueing(_)
             | EventKind::Interrupt(_)
             | EventKind::Task { .. }
             | EventKind::Clock(_) => {}
             EventKind::Lost { .. } => {
-                cpu.forget_history(self.setup);
-                self.drives.forget_requests();
+                cpu.forget_open_span_and_shadow_history(self.setup);
+                self.drives.forget_requests_in_flight();
             }
             EventKind::Hotplug { .. } => return self.handle_hotplug(cpu),
         }
@@ -137,9 +140,10 @@ impl<'a> SharedState<'a> {
     }
 
     /// Handles the completion of a block request on a CPU.
-    fn handle_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
+    fn handle_block_completion(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
         self.end_and_judge_span(cpu);
-        self.drives.note_completion(time, cpu.number as u32, block);
+        self.drives
+            .note_request_completion(time, cpu.number as u32, block);
         let time_block = cpu.block_cursor.block_at(&self.blocks, time);
         self.counts[time_block].io_completions += 1;
         let woken_at = cpu.woken_at.take();
@@ -147,18 +151,18 @@ impl<'a> SharedState<'a> {
             self.count_io_wake_up(cpu);
         }
         cpu.completed_at = time;
-        self.extend_lease_if_counted(cpu, time, Grant::grants_on_completion);
+        self.grant_lease_if_io_counts(cpu, time, LeaseTrigger::is_completion_a_trigger);
     }
 
     /// Handles a CPU that goes offline or comes online.
     fn handle_hotplug(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
         self.end_and_judge_span(cpu);
-        self.finish_shadow_call(cpu)?;
+        self.reflect_and_export_shadow_call(cpu)?;
         cpu.woken_at = None;
         if self.hotplug == HotplugRule::Restarts {
             self.replay_finished_spans(cpu);
-            cpu.forget_history(self.setup);
-            cpu.restart_governors(self.setup);
+            cpu.forget_open_span_and_shadow_history(self.setup);
+            cpu.restart_leases_and_governors(self.setup);
         }
         Ok(())
     }
@@ -181,18 +185,18 @@ impl<'a> SharedState<'a> {
                 states: group.states.declared.len(),
             });
         };
-        let continues = cpu.spans.continues_with(period);
+        let continues = cpu.spans.is_continued_by(period);
         if !continues {
             self.end_and_judge_span(cpu);
         }
         self.periods += 1;
         cpu.has_periods = true;
         if cpu.is_watched {
-            self.finish_shadow_call(cpu)?;
+            self.reflect_and_export_shadow_call(cpu)?;
         }
         if period.duration() > MAX_IDLE_PERIOD {
             self.long_periods += 1;
-            cpu.forget_history(self.setup);
+            cpu.forget_open_span_and_shadow_history(self.setup);
             return Ok(());
         }
         let start = end.saturating_sub(period.duration());
@@ -212,7 +216,7 @@ impl<'a> SharedState<'a> {
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
         cpu.woken_inside = is_near_end_of_period(cpu.completed_at, start..end, cause_within);
         if continues {
-            cpu.spans.continue_span();
+            cpu.spans.keep_last_period_as_earlier();
         } else {
             if cpu.spans.has_full_batch() {
                 self.replay_finished_spans(cpu);
@@ -238,8 +242,12 @@ impl<'a> SharedState<'a> {
         };
         let start = end.saturating_sub(packed.duration());
         let place = (end, cpu.block_cursor.block_at(&self.blocks, start));
-        cpu.shadow
-            .ask_about_period(place, &period, self.tick_period, cpu.spans.longest_span());
+        cpu.shadow.ask_and_compare_about_period(
+            place,
+            &period,
+            self.tick_period,
+            cpu.spans.longest_span_ns(),
+        );
     }
 
     /// Ends a CPU's open idle span, if any, and judges the recorded idle periods of the span.
@@ -258,7 +266,7 @@ impl<'a> SharedState<'a> {
             span.set_oracle_choice(judge);
         } else {
             if let Some(leases) = &mut cpu.leases {
-                span.lease = leases.lease_at_span_start(span.start);
+                span.lease = leases.lease_after_io_until(span.start);
                 counts.leased_spans += u64::from(span.lease.holds_at(Nanoseconds(span.start)));
             }
             match &mut self.package {
@@ -268,17 +276,36 @@ impl<'a> SharedState<'a> {
                     return;
                 }
                 PackageStage::Tallies(tally) => {
-                    tally_span(tally, &mut cpu.window, judge, span, earlier, last);
+                    tally_span_and_set_oracle_choice(
+                        tally,
+                        &mut cpu.window,
+                        judge,
+                        span,
+                        earlier,
+                        last,
+                    );
                 }
             }
         }
-        let totals = cpu.recorded.select_block(span.block);
+        let totals = cpu.recorded.make_block_current(span.block);
         for period in earlier {
             let state = usize::from(period.state);
-            judge.account_idle_period(totals, state, period.duration, false, span.best);
+            judge.account_period_and_added_latency(
+                totals,
+                state,
+                period.duration,
+                false,
+                span.best,
+            );
         }
         let last_state = usize::from(last.state);
-        let added = judge.account_idle_period(totals, last_state, last.duration, true, span.best);
+        let added = judge.account_period_and_added_latency(
+            totals,
+            last_state,
+            last.duration,
+            true,
+            span.best,
+        );
         cpu.last_wake_up = RecordedWakeUp {
             block: span.block,
             state: last_state,
@@ -304,7 +331,7 @@ impl<'a> SharedState<'a> {
         }
         if let Some(tally) = tally {
             for span in spans {
-                tally.note_end_of_span(&span.windows, span.end, span.woken_by_io);
+                tally.note_window_end_by_cpu(&span.windows, span.end, span.woken_by_io);
             }
         }
         if let Some(last) = spans.last() {
@@ -314,12 +341,17 @@ impl<'a> SharedState<'a> {
     }
 
     /// Gives a CPU a lease at `time`, or extends it, if the PSD setting counts this kind of I/O
-    /// event (`counts`).
-    fn extend_lease_if_counted(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
+    /// event (`grants`).
+    fn grant_lease_if_io_counts(
+        &self,
+        cpu: &mut Cpu<'_>,
+        time: u64,
+        grants: fn(LeaseTrigger) -> bool,
+    ) {
         if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
-            && counts(psd.grant)
+            && grants(psd.grant)
         {
-            leases.note_io(time);
+            leases.queue_io(time);
         }
     }
 
@@ -331,9 +363,9 @@ impl<'a> SharedState<'a> {
         }
         let wake_up = cpu.last_wake_up;
         self.counts[wake_up.block].io_wake_ups += 1;
-        let totals = cpu.recorded.select_block(wake_up.block);
+        let totals = cpu.recorded.make_block_current(wake_up.block);
         if let Some(state_totals) = totals.get_mut(wake_up.state) {
-            state_totals.count_delayed_io(wake_up.added);
+            state_totals.count_possibly_delayed_io(wake_up.added);
         }
     }
 
@@ -341,7 +373,7 @@ impl<'a> SharedState<'a> {
     #[cold]
     pub(crate) fn handle_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
         self.clock_jumps += 1;
-        cpu.forget_history(self.setup);
+        cpu.forget_open_span_and_shadow_history(self.setup);
     }
 }
 

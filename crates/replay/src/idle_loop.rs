@@ -3,13 +3,13 @@
 
 use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::kernel::{IdleCall, own_poll_limit_or};
-use wakepath_policies::idle::{Governor, IdleGovernor, IdleOutcome, WithGovernor};
+use wakepath_policies::idle::{Governor, GovernorOperation, IdleGovernor, IdleOutcome};
 use wakepath_policies::psd::Ceiling;
 use wakepath_policies::utilisation::CpuUtilisation;
 use wakepath_units::Nanoseconds;
 
-use crate::cost::{Judge, TotalsByBlock};
-use crate::package::Tally;
+use crate::cost::{IdlePeriodJudge, TotalsByBlock};
+use crate::package::PackageTally;
 use crate::span::IdleSpan;
 
 /// Facts common to all idle spans of a CPU.
@@ -18,7 +18,7 @@ pub struct SpanContext<'a> {
     /// The CPU's idle states.
     pub states: &'a IdleStates,
     /// Judge of the CPU's idle periods, with an oracle.
-    pub judge: &'a Judge,
+    pub judge: &'a IdlePeriodJudge,
     /// Period of the tick, in ns.
     pub tick_period: u64,
     /// Deepest sleep under a PSD lease; `None` without leases.
@@ -71,7 +71,7 @@ impl IdleLoop {
 
     /// Replaces the governor by that of `fresh`, without history, for a CPU that comes online.
     /// Counts stay.
-    pub fn replace_governor(&mut self, fresh: Self) {
+    pub fn take_governor_from(&mut self, fresh: Self) {
         self.governor = fresh.governor;
         self.tick_stopped = false;
         self.busy = CpuUtilisation::default();
@@ -88,7 +88,7 @@ impl IdleLoop {
         &mut self,
         context: SpanContext<'_>,
         spans: &[IdleSpan],
-        package: Option<(&mut Tally, usize)>,
+        package: Option<(&mut PackageTally, usize)>,
     ) {
         if package.is_none() && context.ceiling.is_none() {
             self.run_spans_as::<true>(context, spans, None);
@@ -101,7 +101,7 @@ impl IdleLoop {
         &mut self,
         context: SpanContext<'_>,
         spans: &[IdleSpan],
-        package: Option<(&mut Tally, usize)>,
+        package: Option<(&mut PackageTally, usize)>,
     ) {
         self.governor.run_operation(SpanRun::<PLAIN> {
             context,
@@ -120,15 +120,15 @@ impl IdleLoop {
 struct SpanRun<'a, const PLAIN: bool> {
     context: SpanContext<'a>,
     spans: &'a [IdleSpan],
-    package: Option<(&'a mut Tally, usize)>,
+    package: Option<(&'a mut PackageTally, usize)>,
     poll_limit: u64,
     tick_stopped: &'a mut bool,
     busy: &'a mut CpuUtilisation,
     counts: &'a mut Counts,
 }
 
-impl<const PLAIN: bool> WithGovernor for SpanRun<'_, PLAIN> {
-    fn run_with<G: IdleGovernor>(mut self, governor: &mut G) {
+impl<const PLAIN: bool> GovernorOperation for SpanRun<'_, PLAIN> {
+    fn run_on_governor<G: IdleGovernor>(mut self, governor: &mut G) {
         for span in self.spans {
             self.run_one_span(governor, span);
         }
@@ -150,13 +150,13 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         if G::WANTS_UTILISATION {
             governor.set_utilisation(self.busy.begin_idle_period(progress.now));
         }
-        while !self.run_one_period(governor, span, &mut progress) {}
+        while !self.run_period_and_tell_if_span_ended(governor, span, &mut progress) {}
         *self.tick_stopped = progress.tick_stopped;
     }
 
     /// Runs one idle period of a span; returns whether the span ended.
     #[inline(always)]
-    fn run_one_period<G: IdleGovernor>(
+    fn run_period_and_tell_if_span_ended<G: IdleGovernor>(
         &mut self,
         governor: &mut G,
         span: &IdleSpan,
@@ -168,11 +168,11 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             progress.tick += context.tick_period;
         }
         let leased = !PLAIN && span.lease.holds_at(Nanoseconds(now));
-        let looks_at = match span.lease.next_timer_after(Nanoseconds(now)) {
+        let lease_timer_at = match span.lease.next_timer_after(Nanoseconds(now)) {
             Some(at) if leased => at.0,
             _ => u64::MAX,
         };
-        let call = self.make_idle_call(span, progress, looks_at);
+        let call = self.make_idle_call(span, progress, lease_timer_at);
         let ceiling = context.ceiling.filter(|_| leased);
         let choice = call.ask_governor(&call.governor_query(), context.states, governor, ceiling);
         let state = choice.state;
@@ -193,14 +193,18 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             u64::MAX
         };
         let ticks_at = progress.next_tick_or_never();
-        let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
+        let end = span.end.min(polls_until).min(ticks_at).min(lease_timer_at);
         let last = end == span.end;
-        let totals = counts.totals.select_block(span.block);
-        let added = context
-            .judge
-            .account_idle_period(totals, state, end - now, last, span.best);
+        let totals = counts.totals.make_block_current(span.block);
+        let added = context.judge.account_period_and_added_latency(
+            totals,
+            state,
+            end - now,
+            last,
+            span.best,
+        );
         if last && span.woken_by_io {
-            totals[state].count_delayed_io(added);
+            totals[state].count_possibly_delayed_io(added);
         }
         if !PLAIN && let Some((tally, place)) = &mut self.package {
             let sleeps = context.judge.is_deepest(state);
@@ -219,10 +223,15 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         last
     }
 
-    /// Makes the kernel's call to the governor. `looks_at`: time at which the lease's timer wakes
+    /// Makes the kernel's call to the governor. `lease_timer_at`: time at which the lease's timer wakes
     /// the CPU, in ns.
     #[inline(always)]
-    fn make_idle_call(&self, span: &IdleSpan, progress: &SpanProgress, looks_at: u64) -> IdleCall {
+    fn make_idle_call(
+        &self,
+        span: &IdleSpan,
+        progress: &SpanProgress,
+        lease_timer_at: u64,
+    ) -> IdleCall {
         let now = progress.now;
         let next_timer = if now > span.start && span.timer <= now as i64 {
             span.assumed_sleep
@@ -231,7 +240,7 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
         };
         IdleCall {
             now,
-            next_timer: next_timer.min((looks_at - now).min(i64::MAX as u64) as i64),
+            next_timer: next_timer.min((lease_timer_at - now).min(i64::MAX as u64) as i64),
             tick_stopped: progress.tick_stopped,
             after_tick: progress.after_tick,
             tick: progress.tick,

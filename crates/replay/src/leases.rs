@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use wakepath_policies::psd::{Lease, LeaseRule, LeaseView, PsdPolicy};
+use wakepath_policies::psd::{IdleDepthLease, IdleDepthLeaseView, LeaseRule, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
 /// Most pending I/O events since an idle span began. A completion ends every idle state except
@@ -14,8 +14,8 @@ const MAX_PENDING: usize = 1024;
 
 /// A CPU's PSD lease, and the I/O events since the last idle span began.
 #[derive(Clone, Debug)]
-pub(crate) struct Leases {
-    lease: Lease,
+pub(crate) struct LeaseWithPendingIo {
+    lease: IdleDepthLease,
     /// Length in ns of intervals, starting at ticks, in each of which only the first I/O event
     /// counts; 0: all count.
     interval: u64,
@@ -23,19 +23,19 @@ pub(crate) struct Leases {
     pending: VecDeque<u64>,
 }
 
-impl Leases {
+impl LeaseWithPendingIo {
     /// A CPU without a lease, under these PSD settings.
     pub(crate) fn new(psd: &PsdPolicy, tick: TickRate) -> Self {
         let by_tick = psd.rule == LeaseRule::Patch && psd.start_after == 1;
         Self {
-            lease: Lease::new(psd, tick),
+            lease: IdleDepthLease::new(psd, tick),
             interval: if by_tick { tick.period().0 } else { 0 },
             pending: VecDeque::new(),
         }
     }
 
     /// Notes an I/O event that may give a lease, at `time` ns.
-    pub(crate) fn note_io(&mut self, time: u64) {
+    pub(crate) fn queue_io(&mut self, time: u64) {
         if let Some(&last) = self.pending.back()
             && self.interval > 0
             && last / self.interval == time / self.interval
@@ -45,7 +45,7 @@ impl Leases {
         if self.pending.len() == MAX_PENDING
             && let Some(oldest) = self.pending.pop_front()
         {
-            self.lease.handle_io(Nanoseconds(oldest));
+            self.lease.begin_or_extend_for_io(Nanoseconds(oldest));
         }
         self.pending.push_back(time);
     }
@@ -53,14 +53,14 @@ impl Leases {
     /// Handles the I/O events up to `start`, when an idle span begins, and returns the lease as
     /// seen then. Calls come in order of time.
     #[inline(never)]
-    pub(crate) fn lease_at_span_start(&mut self, start: u64) -> LeaseView {
+    pub(crate) fn lease_after_io_until(&mut self, start: u64) -> IdleDepthLeaseView {
         while let Some(&time) = self.pending.front()
             && time <= start
         {
-            self.lease.handle_io(Nanoseconds(time));
+            self.lease.begin_or_extend_for_io(Nanoseconds(time));
             self.pending.pop_front();
         }
-        self.lease.view_at(Nanoseconds(start))
+        self.lease.view_when_going_idle(Nanoseconds(start))
     }
 }
 
@@ -71,8 +71,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// End of the lease that holds at `start`, in ns; 0 without a lease.
-    fn end(leases: &mut Leases, start: u64) -> u64 {
-        let lease = leases.lease_at_span_start(start);
+    fn end(leases: &mut LeaseWithPendingIo, start: u64) -> u64 {
+        let lease = leases.lease_after_io_until(start);
         let last = (0..100).rfind(|ms| lease.holds_at(Nanoseconds(start + ms * MS)));
         last.map_or(0, |ms| start + (ms + 1) * MS)
     }
@@ -85,11 +85,11 @@ mod tests {
                 rule,
                 ..PsdPolicy::default()
             };
-            let mut leases = Leases::new(&psd, TickRate::HZ_1000);
-            leases.note_io(10 * MS);
+            let mut leases = LeaseWithPendingIo::new(&psd, TickRate::HZ_1000);
+            leases.queue_io(10 * MS);
             assert_eq!(end(&mut leases, 9 * MS), 0, "{rule:?}");
             assert_eq!(end(&mut leases, 10 * MS), 14 * MS, "{rule:?}");
-            leases.note_io(20 * MS);
+            leases.queue_io(20 * MS);
             assert_eq!(end(&mut leases, 19 * MS), 0, "{rule:?}");
             assert_eq!(end(&mut leases, 22 * MS), 24 * MS, "{rule:?}");
         }
@@ -103,18 +103,18 @@ mod tests {
                 rule,
                 ..PsdPolicy::default()
             };
-            let mut leases = Leases::new(&psd, TickRate::HZ_250);
-            leases.note_io(8 * MS);
-            leases.note_io(9 * MS);
+            let mut leases = LeaseWithPendingIo::new(&psd, TickRate::HZ_250);
+            leases.queue_io(8 * MS);
+            leases.queue_io(9 * MS);
             assert_eq!(end(&mut leases, 10 * MS), expected * MS, "{rule:?}");
         }
     }
 
     #[test]
     fn a_cpu_that_is_never_idle_takes_no_memory() {
-        let mut leases = Leases::new(&PsdPolicy::default(), TickRate::HZ_1000);
+        let mut leases = LeaseWithPendingIo::new(&PsdPolicy::default(), TickRate::HZ_1000);
         for tick in 0..10_000 {
-            leases.note_io(tick * MS);
+            leases.queue_io(tick * MS);
         }
         assert_eq!(leases.pending.len(), MAX_PENDING);
         assert_eq!(end(&mut leases, 9_999 * MS), 10_002 * MS);

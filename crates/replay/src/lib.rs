@@ -36,9 +36,11 @@ mod windows;
 
 pub use blocks::MAX_BLOCKS;
 pub use error::ReplayError;
-pub use report::{BlockPolicy, BlockReport, FEWEST_SPANS, PolicyReport, Report, StateReport, Sums};
+pub use report::{
+    FEWEST_SPANS, PolicyReport, Report, StateReport, Sums, TimeBlockPolicy, TimeBlockReport,
+};
 pub use run::replay_recording;
-pub use setup::{LatencyLimits, RecordedGovernor, Setup, SetupError, States};
+pub use setup::{GroupIdleStates, LatencyLimits, RecordedGovernor, Setup, SetupError};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
-use crate::blocks::{BlockCursor, Blocks};
+use crate::blocks::{TimeBlockCursor, TimeBlocks};
 use crate::windows::{Window, Windows};
 
 /// Power and sleep figures of a machine's CPU package.
@@ -55,7 +55,7 @@ impl PackageFigures {
 
     /// Energy in fJ that the package saves in the windows of an idle span if all CPUs sleep as
     /// deeply as they can. `end`: wake-up of the CPU.
-    pub(crate) fn saving_in_windows(
+    pub(crate) fn possible_saving_in_windows(
         &self,
         windows: &Windows,
         span_windows: &Range<usize>,
@@ -68,16 +68,16 @@ impl PackageFigures {
             .clone()
             .last()
             .and_then(|last| windows.window_at(last));
-        let waits = last
-            .filter(|last| last.end == end)
-            .map_or(0, |last| self.wait_for_package(last.start, last.end));
+        let waits = last.filter(|last| last.end == end).map_or(0, |last| {
+            self.time_waiting_for_package(last.start, last.end)
+        });
         let waiting = self.waiting.femtojoules_over(Nanoseconds(waits));
         i64::try_from(slept as i128 - waiting as i128).unwrap_or(i64::MAX)
     }
 
     /// Time in ns for which a CPU that wakes up at `woken` waits for the package, if the last CPU
     /// fell asleep at `asleep`.
-    fn wait_for_package(&self, asleep: u64, woken: u64) -> u64 {
+    fn time_waiting_for_package(&self, asleep: u64, woken: u64) -> u64 {
         self.sleep
             .power_up_time(Nanoseconds(asleep), Nanoseconds(woken))
             .0
@@ -121,16 +121,16 @@ struct Course {
 
 /// Sums over windows of package sleep, for one governor.
 #[derive(Clone, Debug)]
-struct Sums {
+struct GovernorSums {
     /// Number of CPUs that are awake at the next window's end.
     awake: i32,
     /// Sums by the block in which a window starts; sleep counts in the block in which it is.
-    blocks: Vec<BlockSums>,
+    blocks: Vec<TimeBlockSums>,
 }
 
 /// Sums over the windows of package sleep in some blocks of time.
 #[derive(Clone, Copy, Debug, Default)]
-struct BlockSums {
+struct TimeBlockSums {
     asleep: u64,
     count: u64,
     waits: u64,
@@ -151,42 +151,42 @@ struct WindowEnd {
 /// through the window. Then the window is added up and dropped, so that memory does not grow with
 /// the recording. The oracle comes first, then the recorded choices, then the governors.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct PackageTally {
     package: PackageFigures,
     pub(crate) windows: Windows,
     governors: usize,
     /// Index of the first window that is not added up yet.
     first: usize,
-    /// What the CPUs do under each governor, for each window from [`Tally::first`] on.
+    /// What the CPUs do under each governor, for each window from [`PackageTally::first`] on.
     courses: VecDeque<Course>,
     ends: VecDeque<WindowEnd>,
-    sums: Vec<Sums>,
-    blocks: Blocks,
+    sums: Vec<GovernorSums>,
+    blocks: TimeBlocks,
     /// Cursor of the block in which the last added-up window starts.
-    block_cursor: BlockCursor,
+    block_cursor: TimeBlockCursor,
 }
 
-/// Index of the oracle among the governors of a [`Tally`].
+/// Index of the oracle among the governors of a [`PackageTally`].
 pub(crate) const ORACLE: usize = 0;
-/// Index of the recorded choices among the governors of a [`Tally`].
+/// Index of the recorded choices among the governors of a [`PackageTally`].
 pub(crate) const RECORDED: usize = 1;
-/// Index of the first replayed governor among the governors of a [`Tally`].
+/// Index of the first replayed governor among the governors of a [`PackageTally`].
 pub(crate) const FIRST: usize = 2;
 
 /// Number of waiting windows from which a search for finished windows is worth the time.
 const WORTH_SETTLING: usize = 1 << 14;
 
-impl Tally {
+impl PackageTally {
     /// Empty sums of package sleep for the oracle, the recorded choices and a number of governors.
     pub(crate) fn new(
         package: PackageFigures,
         windows: Windows,
         governors: usize,
-        blocks: Blocks,
+        blocks: TimeBlocks,
     ) -> Self {
-        let nothing = Sums {
+        let nothing = GovernorSums {
             awake: 0,
-            blocks: vec![BlockSums::default(); blocks.block_count()],
+            blocks: vec![TimeBlockSums::default(); blocks.block_count()],
         };
         Self {
             package,
@@ -197,19 +197,19 @@ impl Tally {
             ends: VecDeque::new(),
             sums: vec![nothing; FIRST + governors],
             blocks,
-            block_cursor: BlockCursor::default(),
+            block_cursor: TimeBlockCursor::default(),
         }
     }
 
     /// Energy in fJ that the package can save in an idle span; see
-    /// [`PackageFigures::saving_in_windows`].
-    pub(crate) fn saving_in_span(&self, span_windows: &Range<usize>, end: u64) -> i64 {
+    /// [`PackageFigures::possible_saving_in_windows`].
+    pub(crate) fn possible_saving_in_span(&self, span_windows: &Range<usize>, end: u64) -> i64 {
         self.package
-            .saving_in_windows(&self.windows, span_windows, end)
+            .possible_saving_in_windows(&self.windows, span_windows, end)
     }
 
     /// What the CPUs do under a governor in a window; `None` after the window was added up.
-    fn course_in_window(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
+    fn course_in_window_or_new(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
         let at = window.checked_sub(self.first)?;
         if self.ends.len() <= at {
             self.ends.resize(at + 1, WindowEnd::default());
@@ -235,15 +235,15 @@ impl Tally {
             return;
         }
         if !deepest {
-            self.keep_awake(governor, span_windows, time);
+            self.keep_package_awake(governor, span_windows, time);
         } else if after_deepest {
-            self.note_tick_during_sleep(governor, span_windows, time.start);
+            self.interrupt_package_sleep(governor, span_windows, time.start);
         }
     }
 
     /// Keeps the package awake under a governor for a time in which a CPU was not in its deepest
     /// state. `span_windows`: windows of the idle span.
-    pub(crate) fn keep_awake(
+    pub(crate) fn keep_package_awake(
         &mut self,
         governor: usize,
         span_windows: &Range<usize>,
@@ -256,16 +256,16 @@ impl Tally {
         let from = begun.max(self.first);
         let to = self.windows.first_window_ending_after(end, span_windows);
         if from < to {
-            if let Some(course) = self.course_in_window(governor, from) {
+            if let Some(course) = self.course_in_window_or_new(governor, from) {
                 course.change += 1;
             }
-            if let Some(course) = self.course_in_window(governor, to) {
+            if let Some(course) = self.course_in_window_or_new(governor, to) {
                 course.change -= 1;
             }
         }
         if to < span_windows.end
             && self.windows.window_at(to).is_some_and(|w| w.start < end)
-            && let Some(course) = self.course_in_window(governor, to)
+            && let Some(course) = self.course_in_window_or_new(governor, to)
         {
             course.awake_until = course.awake_until.max(end);
         }
@@ -273,7 +273,7 @@ impl Tally {
 
     /// Interrupts the package's sleep under a governor: a tick woke a CPU at `time`, and the CPU
     /// went back to its deepest state.
-    fn note_tick_during_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
+    fn interrupt_package_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
         let up = self.package.sleep.exit.0 + self.package.sleep.time_until_down().0;
         if up == 0 {
             return;
@@ -284,14 +284,19 @@ impl Tally {
                 .windows
                 .window_at(index)
                 .is_some_and(|w| w.start < time)
-            && let Some(course) = self.course_in_window(governor, index)
+            && let Some(course) = self.course_in_window_or_new(governor, index)
         {
             course.interrupted += up;
         }
     }
 
     /// Notes that a CPU's idle span ended at `end` ns; `by_io`: because of an I/O completion.
-    pub(crate) fn note_end_of_span(&mut self, span_windows: &Range<usize>, end: u64, by_io: bool) {
+    pub(crate) fn note_window_end_by_cpu(
+        &mut self,
+        span_windows: &Range<usize>,
+        end: u64,
+        by_io: bool,
+    ) {
         let Some(last) = span_windows
             .clone()
             .last()
@@ -299,7 +304,7 @@ impl Tally {
         else {
             return;
         };
-        if self.course_in_window(ORACLE, last).is_some()
+        if self.course_in_window_or_new(ORACLE, last).is_some()
             && let Some(ended) = self.ends.get_mut(last - self.first)
         {
             ended.by_cpu = true;
@@ -308,28 +313,34 @@ impl Tally {
     }
 
     /// Whether so many windows wait that a search for finished ones is worth the time.
-    pub(crate) fn is_worth_settling(&self) -> bool {
+    pub(crate) fn has_many_windows_waiting(&self) -> bool {
         self.ends.len() >= WORTH_SETTLING
     }
 
     /// Adds up, and drops, the windows that end by `time` ns; all CPUs must have gone through them.
-    pub(crate) fn add_up_windows_until(&mut self, time: u64) {
+    pub(crate) fn add_up_and_drop_windows_until(&mut self, time: u64) {
         let all = 0..self.windows.len();
         let before = self.windows.first_window_ending_after(time, &all);
         while self.first < before {
             // A window without an entry is one in which every CPU slept deeply.
-            let _ = self.course_in_window(ORACLE, self.first);
+            let _ = self.course_in_window_or_new(ORACLE, self.first);
             let end = self.ends.pop_front().unwrap_or_default();
             let Some(window) = self.windows.window_at(self.first).copied() else {
                 return;
             };
             let block = self.block_cursor.block_at(&self.blocks, window.start);
             let crosses =
-                (window.end > self.block_cursor.end_of_last_block()).then_some(&self.blocks);
+                (window.end > self.block_cursor.end_of_block_found_last()).then_some(&self.blocks);
             let mut oracle_waits = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
-                let waits = sums.add_window(&self.package, window, course, end, (block, crosses));
+                let waits = sums.add_window_and_get_wait(
+                    &self.package,
+                    window,
+                    course,
+                    end,
+                    (block, crosses),
+                );
                 if governor == ORACLE {
                     oracle_waits = waits;
                 }
@@ -354,10 +365,10 @@ impl Tally {
         let times = blocks
             .clone()
             .map(|block| self.blocks.times_of_block(block));
-        let span = self.windows.extent_within(times);
+        let span = self.windows.idle_extent_within(times);
         let sums = self.sums[governor].sums_over_blocks(&blocks);
-        let energy = self.package_energy(&sums, span);
-        let oracle = self.package_energy(&self.sums[ORACLE].sums_over_blocks(&blocks), span);
+        let energy = self.package_femtojoules(&sums, span);
+        let oracle = self.package_femtojoules(&self.sums[ORACLE].sums_over_blocks(&blocks), span);
         PackageReport {
             asleep_ns: sums.asleep,
             count: sums.count,
@@ -371,7 +382,7 @@ impl Tally {
     }
 
     /// Energy of the package in fJ over `span` ns with these sums.
-    fn package_energy(&self, sums: &BlockSums, span: u64) -> i128 {
+    fn package_femtojoules(&self, sums: &TimeBlockSums, span: u64) -> i128 {
         let package = &self.package;
         let awake = Nanoseconds(span.saturating_sub(sums.asleep));
         let energy = package.idle.femtojoules_over(Nanoseconds(span))
@@ -381,16 +392,16 @@ impl Tally {
     }
 
     /// Number of the package's CPUs without any idle period.
-    pub(crate) fn cpus_without_idle_periods(&self) -> usize {
+    pub(crate) fn count_cpus_without_idle_periods(&self) -> usize {
         let seen = self.windows.cpus.iter().flatten().count();
         self.package.cpus.saturating_sub(seen)
     }
 }
 
-impl Sums {
+impl GovernorSums {
     /// Adds up the sums over some blocks of time.
-    fn sums_over_blocks(&self, blocks: &Range<usize>) -> BlockSums {
-        let mut all = BlockSums::default();
+    fn sums_over_blocks(&self, blocks: &Range<usize>) -> TimeBlockSums {
+        let mut all = TimeBlockSums::default();
         for sums in self.blocks.get(blocks.clone()).unwrap_or_default() {
             all.add_sums(sums);
         }
@@ -399,13 +410,13 @@ impl Sums {
 
     /// Adds a window of package sleep, which begins in a block and may cross the block's end.
     /// Returns how long the CPU that ends the window waits, in ns.
-    fn add_window(
+    fn add_window_and_get_wait(
         &mut self,
         package: &PackageFigures,
         window: Window,
         course: Course,
         end: WindowEnd,
-        (block, crosses): (usize, Option<&Blocks>),
+        (block, crosses): (usize, Option<&TimeBlocks>),
     ) -> u64 {
         self.awake += course.change;
         if self.awake > 0 {
@@ -416,7 +427,7 @@ impl Sums {
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
         let waits = if end.by_cpu {
-            package.wait_for_package(from, window.end)
+            package.time_waiting_for_package(from, window.end)
         } else {
             0
         };
@@ -436,7 +447,13 @@ impl Sums {
     /// Divides `asleep` ns of package sleep up to `end` among blocks of time, from block `first`
     /// on.
     #[cold]
-    fn divide_sleep_among_blocks(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
+    fn divide_sleep_among_blocks(
+        &mut self,
+        asleep: u64,
+        end: u64,
+        blocks: &TimeBlocks,
+        first: usize,
+    ) {
         let mut left = asleep;
         for (block, sums) in self.blocks.iter_mut().enumerate().skip(first) {
             let behind = end.saturating_sub(blocks.times_of_block(block).end);
@@ -451,7 +468,7 @@ impl Sums {
     }
 }
 
-impl BlockSums {
+impl TimeBlockSums {
     fn add_sums(&mut self, other: &Self) {
         self.asleep += other.asleep;
         self.count += other.count;

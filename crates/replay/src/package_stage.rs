@@ -1,7 +1,7 @@
 //! Package sleep across the two passes over a recording.
 
-use crate::cost::Judge;
-use crate::package::{self, Tally};
+use crate::cost::IdlePeriodJudge;
+use crate::package::{self, PackageTally};
 use crate::span::{IdleSpan, Residency};
 use crate::windows::{WindowFinder, Windows};
 
@@ -12,12 +12,12 @@ pub(crate) enum PackageStage {
     /// The first pass only collects windows: times in which all CPUs are idle.
     FindsWindows(WindowFinder),
     /// The second pass adds up the package's sleep in these windows under each governor.
-    Tallies(Box<Tally>),
+    Tallies(Box<PackageTally>),
 }
 
 impl PackageStage {
     /// Sums of package sleep; `None` except in the second pass.
-    pub(crate) fn tally(&self) -> Option<&Tally> {
+    pub(crate) fn tally(&self) -> Option<&PackageTally> {
         match self {
             Self::Tallies(tally) => Some(tally),
             Self::None | Self::FindsWindows(_) => None,
@@ -25,7 +25,7 @@ impl PackageStage {
     }
 
     /// Sums of package sleep to add to; `None` except in the second pass.
-    pub(crate) fn tally_mut(&mut self) -> Option<&mut Tally> {
+    pub(crate) fn tally_mut(&mut self) -> Option<&mut PackageTally> {
         match self {
             Self::Tallies(tally) => Some(tally),
             Self::None | Self::FindsWindows(_) => None,
@@ -35,7 +35,7 @@ impl PackageStage {
     /// Windows in which all CPUs are idle, found by the first pass; none in other passes.
     pub(crate) fn into_found_windows(self) -> Windows {
         match self {
-            Self::FindsWindows(finder) => finder.into_windows_between(),
+            Self::FindsWindows(finder) => finder.into_windows_between_busy_times(),
             Self::None | Self::Tallies(_) => Windows::default(),
         }
     }
@@ -44,10 +44,10 @@ impl PackageStage {
 /// Adds an idle span to the package's tally, under the governor that ran and under the oracle.
 /// `near`: index of the windows found last.
 #[inline(never)]
-pub(crate) fn tally_span(
-    tally: &mut Tally,
+pub(crate) fn tally_span_and_set_oracle_choice(
+    tally: &mut PackageTally,
     near: &mut usize,
-    judge: &Judge,
+    judge: &IdlePeriodJudge,
     span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
@@ -55,38 +55,38 @@ pub(crate) fn tally_span(
     span.windows = tally.windows.windows_in_span(*near, span.start, span.end);
     *near = span.windows.end.saturating_sub(1);
     if !span.windows.is_empty() {
-        tally_recorded_periods(tally, judge, span, earlier, last);
+        set_saving_and_tally_recorded(tally, judge, span, earlier, last);
     }
     span.set_oracle_choice(judge);
     if !judge.is_deepest(span.best.state) {
-        tally.keep_awake(package::ORACLE, &span.windows, span.start..span.end);
+        tally.keep_package_awake(package::ORACLE, &span.windows, span.start..span.end);
     }
 }
 
 /// Adds the recorded idle periods of a span to the package's tally, for a span in which the package
 /// may sleep.
-fn tally_recorded_periods(
-    tally: &mut Tally,
-    judge: &Judge,
+fn set_saving_and_tally_recorded(
+    tally: &mut PackageTally,
+    judge: &IdlePeriodJudge,
     span: &mut IdleSpan,
     earlier: &[Residency],
     last: Residency,
 ) {
-    span.package_saving = tally.saving_in_span(&span.windows, span.end);
+    span.package_saving = tally.possible_saving_in_span(&span.windows, span.end);
     let mut slept = false;
     let mut start = span.start;
     for period in earlier {
-        slept = tally_recorded_period(tally, judge, span, (*period, start), slept);
+        slept = tally_period_and_tell_if_deepest(tally, judge, span, (*period, start), slept);
         start += period.duration;
     }
-    tally_recorded_period(tally, judge, span, (last, span.end - last.duration), slept);
+    tally_period_and_tell_if_deepest(tally, judge, span, (last, span.end - last.duration), slept);
 }
 
 /// Adds a recorded idle period, given with its start, to the package's tally. `after_deepest`: the
 /// CPU was in its deepest state before. Returns whether the CPU is in its deepest state now.
-fn tally_recorded_period(
-    tally: &mut Tally,
-    judge: &Judge,
+fn tally_period_and_tell_if_deepest(
+    tally: &mut PackageTally,
+    judge: &IdlePeriodJudge,
     span: &IdleSpan,
     (period, start): (Residency, u64),
     after_deepest: bool,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_trace::recording::Warning;
 
 use crate::agreement::Agreement;
-use crate::cost::Totals;
+use crate::cost::IdlePeriodTotals;
 use crate::drives::DriveReport;
 use crate::package::PackageReport;
 
@@ -36,7 +36,7 @@ pub struct Report {
     pub io_completions: u64,
     /// Results by block of time ([`crate::Setup::blocks`]); the blocks add up to the whole.
     #[serde(skip)]
-    pub blocks: Vec<BlockReport>,
+    pub blocks: Vec<TimeBlockReport>,
     /// Number of idle periods that make the result approximate, by missing fact.
     pub approximate: BTreeMap<&'static str, u64>,
     /// Whether wake-up latencies are measured, rather than declared upper bounds.
@@ -47,7 +47,7 @@ pub struct Report {
 
 /// Report of a replay on a block of time.
 #[derive(Clone, Debug)]
-pub struct BlockReport {
+pub struct TimeBlockReport {
     /// Length of the block of time in ns.
     pub duration_ns: u64,
     /// Number of idle spans that began in the block of time.
@@ -59,12 +59,12 @@ pub struct BlockReport {
     /// How often the governor that ran answers as recorded.
     pub agreement: Agreement,
     /// Results by policy in the block, in the order of [`Report::policies`].
-    pub policies: Vec<BlockPolicy>,
+    pub policies: Vec<TimeBlockPolicy>,
 }
 
 /// Result of one governor in a block of time.
 #[derive(Clone, Debug)]
-pub struct BlockPolicy {
+pub struct TimeBlockPolicy {
     /// States by group of CPUs ([`crate::Setup::states`]); empty for a group without CPUs in the
     /// recording.
     pub groups: Vec<Vec<StateReport>>,
@@ -123,7 +123,7 @@ impl Sums {
 
 impl Report {
     /// Whether there are too few idle spans to say that governors differ, or that they do not.
-    pub const fn is_sparse(&self) -> bool {
+    pub const fn has_too_few_spans(&self) -> bool {
         self.spans < FEWEST_SPANS
     }
 }
@@ -135,7 +135,7 @@ impl PolicyReport {
     }
 }
 
-impl BlockPolicy {
+impl TimeBlockPolicy {
     /// Adds up all CPUs, idle states and the package.
     pub fn total_sums(&self) -> Sums {
         Sums::from_states_and_package(self.groups.iter().flatten(), self.package)
@@ -190,7 +190,7 @@ pub struct StateReport {
 
 impl StateReport {
     /// Makes a state's report from the sums in nanoseconds and femtojoules.
-    pub fn from_totals(state: String, totals: &Totals, power_known: bool) -> Self {
+    pub fn from_totals(state: String, totals: &IdlePeriodTotals, power_known: bool) -> Self {
         Self {
             state,
             time_ns: totals.time,

@@ -6,12 +6,12 @@ use wakepath_trace::recording::{Event, Metadata, PackedIdlePeriod, Reader, Visit
 use wakepath_units::Nanoseconds;
 use wakepath_units::cpus::MAX_CPUS;
 
-use crate::blocks::{Blocks, MAX_BLOCKS};
+use crate::blocks::{MAX_BLOCKS, TimeBlocks};
 use crate::cpu::{Cpu, CpuGroup};
 use crate::error::ReplayError;
-use crate::events::{CallExport, SharedState};
+use crate::events::{CallExport, PassState};
 use crate::hotplug::HotplugRule;
-use crate::package::{PackageFigures, Tally};
+use crate::package::{PackageFigures, PackageTally};
 use crate::package_stage::PackageStage;
 use crate::report::Report;
 use crate::setup::{Setup, SetupError};
@@ -45,7 +45,7 @@ pub fn replay_recording(
         .time_range_and_rewind()?
         .ok_or(ReplayError::NoPeriods)?;
     let extent = (first.0, last.0);
-    let blocks = Blocks::new(extent.0, extent.1, setup.blocks);
+    let blocks = TimeBlocks::new(extent.0, extent.1, setup.blocks);
     let states = setup.states.iter();
     let groups: Vec<CpuGroup<'_>> = states
         .map(|states| CpuGroup::new(states, setup.tick))
@@ -61,14 +61,16 @@ pub fn replay_recording(
             let windows =
                 find_all_idle_windows(reader, setup, package, &groups, extent, &mut progress)?;
             let governors = setup.policies.len();
-            PackageStage::Tallies(Box::new(Tally::new(package, windows, governors, blocks)))
+            PackageStage::Tallies(Box::new(PackageTally::new(
+                package, windows, governors, blocks,
+            )))
         }
     };
     let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let calls = calls.map(|(cpu, out)| (cpu, out as &mut dyn Write));
-    let mut pass = Pass::new(setup, &groups, blocks, calls, hotplug, package);
+    let mut pass = ReplayPass::new(setup, &groups, blocks, calls, hotplug, package);
     pass.handle_all_events(reader, &mut progress)?;
-    pass.finish_report(reader.metadata())
+    pass.finish_pass_and_report(reader.metadata())
 }
 
 /// Finds the windows in which all CPUs are idle, in a pass of its own without any governor.
@@ -93,10 +95,10 @@ fn find_all_idle_windows(
         package.sleep.hysteresis.0,
         package.sleep.time_until_down().0,
     );
-    let whole = Blocks::new(extent.0, extent.1, 1);
+    let whole = TimeBlocks::new(extent.0, extent.1, 1);
     let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);
-    let mut pass = Pass::new(&without_governors, groups, whole, None, hotplug, stage);
+    let mut pass = ReplayPass::new(&without_governors, groups, whole, None, hotplug, stage);
     pass.handle_all_events(reader, progress)?;
     reader.rewind_to_first_event();
     Ok(pass.into_found_windows())
@@ -111,7 +113,7 @@ struct Progress<'p> {
 
 impl Progress<'_> {
     /// Reports further events to the caller; fails if the caller wants to stop.
-    fn report_progress(&mut self, events: u64) -> Result<(), ReplayError> {
+    fn report_progress_or_stop(&mut self, events: u64) -> Result<(), ReplayError> {
         self.events += events;
         if (self.callback)(self.events / self.passes) {
             Ok(())
@@ -122,12 +124,12 @@ impl Progress<'_> {
 }
 
 /// A pass over a recording: its CPUs and what they share.
-struct Pass<'a> {
+struct ReplayPass<'a> {
     cpus: Vec<Option<Box<Cpu<'a>>>>,
-    shared: SharedState<'a>,
+    shared: PassState<'a>,
 }
 
-impl Visitor for Pass<'_> {
+impl Visitor for ReplayPass<'_> {
     type Error = ReplayError;
 
     // Inlined, so that a period need not go through memory.
@@ -138,29 +140,29 @@ impl Visitor for Pass<'_> {
         number: u32,
         period: &PackedIdlePeriod,
     ) -> Result<(), ReplayError> {
-        let (cpu, shared) = self.cpu_of_event(end.0, number)?;
+        let (cpu, shared) = self.cpu_or_new_for_event(end.0, number)?;
         shared.handle_idle_period(cpu, end.0, period)
     }
 
     #[inline(never)]
     fn visit_other_event(&mut self, event: &Event) -> Result<(), ReplayError> {
-        let (cpu, shared) = self.cpu_of_event(event.time.0, event.cpu)?;
+        let (cpu, shared) = self.cpu_or_new_for_event(event.time.0, event.cpu)?;
         shared.handle_event(cpu, event)
     }
 }
 
-impl<'a> Pass<'a> {
+impl<'a> ReplayPass<'a> {
     fn new(
         setup: &'a Setup,
         groups: &'a [CpuGroup<'a>],
-        blocks: Blocks,
+        blocks: TimeBlocks,
         calls: Option<CallExport<'a>>,
         hotplug: HotplugRule,
         package: PackageStage,
     ) -> Self {
         Self {
             cpus: Vec::new(),
-            shared: SharedState::new(setup, groups, blocks, calls, hotplug, package),
+            shared: PassState::new(setup, groups, blocks, calls, hotplug, package),
         }
     }
 
@@ -175,9 +177,9 @@ impl<'a> Pass<'a> {
             batch.visit_events(self)?;
             self.add_up_finished_windows();
             for cpu in self.cpus.iter().flatten() {
-                cpu.check_own_governors()?;
+                cpu.fail_if_own_governor_stopped()?;
             }
-            progress.report_progress(events)?;
+            progress.report_progress_or_stop(events)?;
         }
         Ok(())
     }
@@ -195,7 +197,7 @@ impl<'a> Pass<'a> {
         let shared = &mut self.shared;
         let Some(extents) = shared.package.tally().and_then(|tally| {
             let extents = &tally.windows.cpus;
-            tally.is_worth_settling().then(|| extents.clone())
+            tally.has_many_windows_waiting().then(|| extents.clone())
         }) else {
             return;
         };
@@ -221,17 +223,17 @@ impl<'a> Pass<'a> {
             }
         }
         if let Some(tally) = shared.package.tally_mut() {
-            tally.add_up_windows_until(through);
+            tally.add_up_and_drop_windows_until(through);
         }
     }
 
     /// The CPU of an event at `time`, added if new, beside the state that belongs to no single CPU.
     #[inline(always)]
-    fn cpu_of_event(
+    fn cpu_or_new_for_event(
         &mut self,
         time: u64,
         number: u32,
-    ) -> Result<(&mut Cpu<'a>, &mut SharedState<'a>), ReplayError> {
+    ) -> Result<(&mut Cpu<'a>, &mut PassState<'a>), ReplayError> {
         let index = number as usize;
         if self.cpus.get(index).is_none_or(Option::is_none) {
             self.add_cpu(number)?;
@@ -262,17 +264,17 @@ impl<'a> Pass<'a> {
     }
 
     /// Ends all idle spans, sends them through the governors, and sums up the report.
-    fn finish_report(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
+    fn finish_pass_and_report(mut self, metadata: &Metadata) -> Result<Report, ReplayError> {
         let mut cpus = Vec::new();
         for mut cpu in self.cpus.into_iter().flatten() {
             self.shared.end_and_judge_span(&mut cpu);
             self.shared.replay_finished_spans(&mut cpu);
-            self.shared.finish_shadow_call(&mut cpu)?;
-            cpu.check_own_governors()?;
+            self.shared.reflect_and_export_shadow_call(&mut cpu)?;
+            cpu.fail_if_own_governor_stopped()?;
             cpus.push(cpu);
         }
         if let Some(tally) = self.shared.package.tally_mut() {
-            tally.add_up_windows_until(u64::MAX);
+            tally.add_up_and_drop_windows_until(u64::MAX);
         }
         summary::summarise_pass(&self.shared, &cpus, metadata)
     }

@@ -5,14 +5,14 @@ use wakepath_policies::idle::IdleDecision;
 use wakepath_policies::input::Call;
 use wakepath_units::TickRate;
 
-use crate::cost::{Judge, Totals};
-use crate::setup::States;
+use crate::cost::{IdlePeriodJudge, IdlePeriodTotals};
+use crate::setup::GroupIdleStates;
 
 /// Governor call log of a CPU, on which answers are scored.
 #[derive(Clone, Debug)]
 pub struct CallLog {
     /// The CPU's idle states.
-    pub states: States,
+    pub states: GroupIdleStates,
     /// The tick rate.
     pub tick: TickRate,
     /// Calls of the governor, in order of time.
@@ -38,9 +38,12 @@ impl CallLog {
     /// # Errors
     ///
     /// An answer names an idle state that the CPU does not have.
-    pub fn score_answers(&self, answers: &[IdleDecision]) -> Result<Vec<Totals>, AnswerOutOfRange> {
-        let judge = Judge::new(&self.states, self.tick);
-        let mut totals = vec![Totals::default(); self.states.declared.len()];
+    pub fn score_answers(
+        &self,
+        answers: &[IdleDecision],
+    ) -> Result<Vec<IdlePeriodTotals>, AnswerOutOfRange> {
+        let judge = IdlePeriodJudge::new(&self.states, self.tick);
+        let mut totals = vec![IdlePeriodTotals::default(); self.states.declared.len()];
         for (number, (call, answer)) in (1..).zip(self.calls.iter().zip(answers)) {
             let residency = call.outcome.residency;
             if answer.state >= totals.len() {
@@ -54,7 +57,13 @@ impl CallLog {
                 let best = judge.choose_like_oracle(residency, 0, call.query.latency_request);
                 // A wake-up by the CPU's own tick does not end the idle span.
                 let last = !call.outcome.got_tick;
-                judge.account_idle_period(&mut totals, answer.state, residency, last, best);
+                judge.account_period_and_added_latency(
+                    &mut totals,
+                    answer.state,
+                    residency,
+                    last,
+                    best,
+                );
             }
         }
         Ok(totals)
@@ -104,7 +113,7 @@ mod tests {
     fn answers_are_judged_by_how_long_the_cpu_stayed() {
         let list = vec![idle_state("C1", 0), idle_state("C6", 100)];
         let log = CallLog {
-            states: States::from_declared(Vec::new(), IdleStates::new(list).unwrap()),
+            states: GroupIdleStates::from_declared(Vec::new(), IdleStates::new(list).unwrap()),
             tick: TickRate::HZ_250,
             calls: vec![
                 call(50_000, false),

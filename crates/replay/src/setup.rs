@@ -16,7 +16,7 @@ use crate::package::PackageFigures;
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Idle states of each group of CPUs.
-    pub states: Vec<States>,
+    pub states: Vec<GroupIdleStates>,
     /// Power and sleep figures of the CPU package, if known.
     pub package: Option<PackageFigures>,
     /// The tick rate.
@@ -55,14 +55,14 @@ pub struct RecordedGovernor {
 
 /// Idle states of a group of CPUs in a replay.
 #[derive(Clone, Debug)]
-pub struct States {
+pub struct GroupIdleStates {
     /// Numbers of the CPUs; empty: all CPUs in no other group.
     pub cpus: Vec<u32>,
     /// Idle states as declared to the governor, shallowest first.
     pub declared: IdleStates,
     /// True exit latency of each state; the declared latency where nothing better is known.
     pub exit: Vec<Nanoseconds>,
-    /// Whether [`States::exit`] is measured rather than declared.
+    /// Whether [`GroupIdleStates::exit`] is measured rather than declared.
     pub measured: bool,
     /// Power in the idle states, if known.
     pub power: Option<IdlePower>,
@@ -92,7 +92,7 @@ pub enum SetupError {
     Impossible(#[from] IdleStatesError),
 }
 
-impl States {
+impl GroupIdleStates {
     /// Idle states of which only the declared latencies are known.
     pub fn from_declared(cpus: Vec<u32>, declared: IdleStates) -> Self {
         Self {
@@ -190,9 +190,9 @@ impl Setup {
     }
 
     /// Makes the governor that ran during the recording, without history; `None` if unknown.
-    pub(crate) fn make_shadow_governor(&self, states: &States) -> Option<Governor> {
+    pub(crate) fn make_shadow_governor(&self, states: &GroupIdleStates) -> Option<Governor> {
         let recorded = self.recorded_governor.as_ref()?;
-        Some(Governor::new_or_only_state(
+        Some(Governor::new_or_only_state_rule(
             &recorded.policy,
             &states.declared,
             self.tick,

@@ -7,10 +7,10 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
-use wakepath_policies::psd::LeaseView;
+use wakepath_policies::psd::IdleDepthLeaseView;
 use wakepath_trace::recording::{Before, PackedIdlePeriod};
 
-use crate::cost::{Judge, OracleChoice};
+use crate::cost::{IdlePeriodJudge, OracleChoice};
 
 /// Longest time in ns after the end of an idle period in which an event counts as the cause of the
 /// wake-up.
@@ -52,7 +52,7 @@ pub struct IdleSpan {
     /// Whether an I/O completion ended the span.
     pub woken_by_io: bool,
     /// PSD lease of the CPU at the start of the span.
-    pub lease: LeaseView,
+    pub lease: IdleDepthLeaseView,
     /// Indices of the windows inside the span, in which every CPU is idle.
     pub windows: Range<usize>,
     /// Energy that the package saves if this CPU sleeps in the deepest state, in fJ.
@@ -86,7 +86,7 @@ impl IdleSpan {
             iowaiters: first.iowaiters().unwrap_or(0),
             in_loop: first.before() == Before::IdleLoop,
             woken_by_io: false,
-            lease: LeaseView::default(),
+            lease: IdleDepthLeaseView::default(),
             windows: 0..0,
             package_saving: 0,
             best: OracleChoice::default(),
@@ -96,7 +96,7 @@ impl IdleSpan {
 
     /// Sets the oracle's choice for the span.
     #[inline(always)]
-    pub fn set_oracle_choice(&mut self, judge: &Judge) {
+    pub fn set_oracle_choice(&mut self, judge: &IdlePeriodJudge) {
         let length = self.end - self.start;
         self.best = judge.choose_like_oracle(length, self.package_saving, self.latency_request);
     }
@@ -152,12 +152,12 @@ impl Default for IdleSpans {
 
 impl IdleSpans {
     /// Length of the longest idle span so far, in ns.
-    pub fn longest_span(&self) -> u64 {
+    pub fn longest_span_ns(&self) -> u64 {
         self.longest
     }
 
     /// Notes that the tick ran at `time` ns: perhaps the tick ended the last idle period.
-    pub fn note_tick(&mut self, time: u64) {
+    pub fn note_tick_as_possible_end(&mut self, time: u64) {
         if self.open && time.saturating_sub(self.end) <= CAUSE_WITHIN {
             self.self_ended = true;
         }
@@ -165,12 +165,12 @@ impl IdleSpans {
 
     /// Whether a new idle period continues the last idle span.
     #[inline(always)]
-    pub fn continues_with(&self, period: &PackedIdlePeriod) -> bool {
+    pub fn is_continued_by(&self, period: &PackedIdlePeriod) -> bool {
         self.open && self.self_ended && period.before() == Before::IdleLoop
     }
 
     /// Continues the last idle span; [`IdleSpans::set_last_period`] takes the new idle period next.
-    pub fn continue_span(&mut self) {
+    pub fn keep_last_period_as_earlier(&mut self) {
         self.earlier.push(self.last);
     }
 

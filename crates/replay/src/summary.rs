@@ -6,18 +6,18 @@ use std::ops::Range;
 use wakepath_trace::recording::{Before, DataQuality, Metadata, PackedIdlePeriod};
 
 use crate::agreement::Agreement;
-use crate::cost::{Totals, TotalsByBlock};
+use crate::cost::{IdlePeriodTotals, TotalsByBlock};
 use crate::cpu::{Cpu, CpuGroup};
 use crate::drives::DriveReport;
 use crate::error::ReplayError;
-use crate::events::{BlockCounts, SharedState};
+use crate::events::{PassState, TimeBlockCounts};
 use crate::idle_loop::Counts;
 use crate::package;
-use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
+use crate::report::{PolicyReport, Report, StateReport, TimeBlockPolicy, TimeBlockReport};
 
 /// Sums up a pass over a recording whose idle spans are all finished.
 pub(crate) fn summarise_pass<'a>(
-    pass: &SharedState<'a>,
+    pass: &PassState<'a>,
     cpus: &[Box<Cpu<'a>>],
     metadata: &Metadata,
 ) -> Result<Report, ReplayError> {
@@ -33,7 +33,7 @@ pub(crate) fn summarise_pass<'a>(
         .drives
         .report_drives(|device| metadata.device_name_or_numbers(device));
     let mut warned = metadata.clone();
-    add_warnings(&mut warned, pass, &drives);
+    add_replay_warnings(&mut warned, pass, &drives);
     let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
     Ok(Report {
         periods: pass.periods,
@@ -45,7 +45,9 @@ pub(crate) fn summarise_pass<'a>(
         drives,
         io_wake_ups: summary.sum_over_blocks(|counts| counts.io_wake_ups),
         io_completions: summary.sum_over_blocks(|counts| counts.io_completions),
-        blocks: whole.map(|block| summary.report_block(block)).collect(),
+        blocks: whole
+            .map(|block| summary.report_time_block(block))
+            .collect(),
         approximate: summary.count_approximate_periods(),
         measured_latencies: pass.setup.states.iter().all(|s| s.measured),
         warnings: warned.warnings,
@@ -53,7 +55,7 @@ pub(crate) fn summarise_pass<'a>(
 }
 
 /// Adds warnings about what the replay found to the recording's warnings.
-fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
+fn add_replay_warnings(metadata: &mut Metadata, pass: &PassState<'_>, drives: &[DriveReport]) {
     if pass.periods == 0 {
         metadata.add_or_count_warning("no-idle-periods", || {
             "the recording has no idle periods, so that governors have nothing to choose. Its drives are all that it shows"
@@ -72,7 +74,7 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
         });
     }
     if let Some(tally) = pass.package.tally() {
-        for _ in 0..tally.cpus_without_idle_periods() {
+        for _ in 0..tally.count_cpus_without_idle_periods() {
             metadata.add_or_count_warning("silent-cpu", || {
                 "a CPU of the machine has no idle periods in the recording; for the package's energy it counts as \
                  asleep"
@@ -102,7 +104,7 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
 
 /// A finished pass over a recording, and its CPUs.
 struct Summary<'s, 'a> {
-    pass: &'s SharedState<'a>,
+    pass: &'s PassState<'a>,
     cpus: &'s [Box<Cpu<'a>>],
 }
 
@@ -111,7 +113,7 @@ type SelectTotals<'f> = dyn for<'b> Fn(&'b Cpu<'_>) -> &'b TotalsByBlock + 'f;
 
 impl Summary<'_, '_> {
     /// Adds up a count over all blocks of time.
-    fn sum_over_blocks(&self, count: fn(&BlockCounts) -> u64) -> u64 {
+    fn sum_over_blocks(&self, count: fn(&TimeBlockCounts) -> u64) -> u64 {
         self.pass.counts.iter().map(count).sum()
     }
 
@@ -201,12 +203,12 @@ impl Summary<'_, '_> {
     }
 
     /// Reports on one block of time.
-    fn report_block(&self, block: usize) -> BlockReport {
+    fn report_time_block(&self, block: usize) -> TimeBlockReport {
         let counts = self.pass.counts[block];
         let setup = self.pass.setup;
         let recorded =
             self.report_governor_in_block(block, package::RECORDED, &|cpu| &cpu.recorded);
-        let governors = (0..setup.policies.len()).map(|i| BlockPolicy {
+        let governors = (0..setup.policies.len()).map(|i| TimeBlockPolicy {
             leased_spans: setup.psd.map(|_| counts.leased_spans),
             ..self.report_governor_in_block(block, package::FIRST + i, &|cpu| {
                 &cpu.loops[i].counts.totals
@@ -218,7 +220,7 @@ impl Summary<'_, '_> {
                 agreement.add_counts(cpu_agreement);
             }
         }
-        BlockReport {
+        TimeBlockReport {
             duration_ns: self.pass.blocks.total_duration(block..block + 1),
             spans: counts.spans,
             io_wake_ups: counts.io_wake_ups,
@@ -234,10 +236,10 @@ impl Summary<'_, '_> {
         block: usize,
         governor: usize,
         totals: &SelectTotals<'_>,
-    ) -> BlockPolicy {
+    ) -> TimeBlockPolicy {
         let only = block..block + 1;
         let tally = self.pass.package.tally();
-        BlockPolicy {
+        TimeBlockPolicy {
             groups: self.report_states_by_group(totals, &only),
             package: tally.map(|tally| tally.report_package(governor, only)),
             leased_spans: None,
@@ -264,10 +266,10 @@ impl Summary<'_, '_> {
         totals: &SelectTotals<'_>,
         blocks: &Range<usize>,
     ) -> Vec<StateReport> {
-        let mut sums: Vec<Totals> = Vec::new();
+        let mut sums: Vec<IdlePeriodTotals> = Vec::new();
         let cpus = self.cpus.iter();
         for cpu in cpus.filter(|cpu| std::ptr::eq(cpu.group, group)) {
-            sums.resize(group.states.declared.len(), Totals::default());
+            sums.resize(group.states.declared.len(), IdlePeriodTotals::default());
             for (sum, cpu_totals) in sums
                 .iter_mut()
                 .zip(totals(cpu).totals_over_blocks(blocks.clone()))

@@ -38,7 +38,7 @@ fn states() -> IdleStates {
 
 fn setup(policies: &[IdlePolicy]) -> Setup {
     Setup {
-        states: vec![States::from_declared(Vec::new(), states())],
+        states: vec![GroupIdleStates::from_declared(Vec::new(), states())],
         package: None,
         tick: TickRate::HZ_250,
         policies: policies
@@ -381,7 +381,7 @@ proptest! {
         let mut policies = KERNELS.to_vec();
         policies.extend([IdlePolicy::Deepest, IdlePolicy::Oracle(OracleGoal::Energy)]);
         let mut setup = setup(&policies);
-        setup.states = States::from_machine(&machine).unwrap();
+        setup.states = GroupIdleStates::from_machine(&machine).unwrap();
         for group in &mut setup.states {
             group.cpus.clear();
         }
@@ -539,7 +539,7 @@ fn the_call_log_is_what_was_asked() {
     assert_eq!(calls.len(), events.len());
     let mut governor = Governor::new(&KERNELS[1], &states(), TickRate::HZ_250);
     let mut chosen = Vec::new();
-    governor.replay_log(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
+    governor.replay_logged_calls(calls.iter().map(|c| (&c.query, &c.outcome)), |decision| {
         chosen.push(decision.state as u8);
     });
     let recorded: Vec<u8> = events
@@ -572,13 +572,13 @@ fn recordings_that_do_not_fit_are_refused() {
     );
     let error = run(&[], &setup(&KERNELS)).unwrap_err();
     assert!(error.to_string().contains("no idle periods"), "{error}");
-    let error = States::from_recording(&Metadata::default()).unwrap_err();
+    let error = GroupIdleStates::from_recording(&Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("--machine"), "{error}");
     let virtual_machine = Metadata {
         idle_governor: Some("menu".to_owned()),
         ..Metadata::default()
     };
-    let error = States::from_recording(&virtual_machine).unwrap_err();
+    let error = GroupIdleStates::from_recording(&virtual_machine).unwrap_err();
     assert!(error.to_string().contains("no idle driver"), "{error}");
 }
 
@@ -657,7 +657,7 @@ fn a_kernel_with_one_idle_state_stops_the_tick_after_it_ended_an_idle_period() {
     let kernels = ["6.12.74", "6.12.77", "7.3"];
     let policies = kernels.map(|kernel| IdlePolicy::Menu(kernel.parse().unwrap()));
     let mut setup = setup(&policies);
-    setup.states = vec![States::from_declared(Vec::new(), one_state())];
+    setup.states = vec![GroupIdleStates::from_declared(Vec::new(), one_state())];
     let report = run(&[idle(21 * MS, 20 * MS, 0, Before::Task)], &setup).unwrap();
     let counts = report.policies.iter().skip(1);
     let counts: Vec<_> = counts.map(|p| (p.selections, p.tick_stops)).collect();
@@ -669,7 +669,7 @@ fn a_kernel_with_one_idle_state_stops_the_tick_after_it_ended_an_idle_period() {
 fn a_kernel_that_asks_no_governor_has_no_call_log() {
     let lengths = |kernel: &str| {
         let mut setup = setup(&[]);
-        setup.states = vec![States::from_declared(Vec::new(), one_state())];
+        setup.states = vec![GroupIdleStates::from_declared(Vec::new(), one_state())];
         setup.recorded_governor = Some(RecordedGovernor {
             name: "menu".to_owned(),
             policy: IdlePolicy::Menu(kernel.parse().unwrap()),

@@ -138,7 +138,7 @@ impl WindowFinder {
     }
 
     /// Makes the windows between the busy times.
-    pub(crate) fn into_windows_between(self) -> Windows {
+    pub(crate) fn into_windows_between_busy_times(self) -> Windows {
         let extents = self.cpus.iter().flatten();
         let start = extents.clone().map(|e| e.first).min().unwrap_or(0);
         let end = extents.map(|e| e.last).max().unwrap_or(0);
@@ -178,7 +178,7 @@ fn are_further_apart_than(end: u64, start: u64, longest_gap: u64) -> bool {
 
 impl Windows {
     /// Part of the recording's idle extent that lies in these times, in ns.
-    pub(crate) fn extent_within(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
+    pub(crate) fn idle_extent_within(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
         let lengths = times.map(|time| {
             let from = time.start.max(self.span.start);
             time.end.min(self.span.end).saturating_sub(from)
@@ -198,13 +198,13 @@ impl Windows {
     /// may reach beyond the span. `near`: index of a window nearby, for speed.
     #[inline(always)]
     pub(crate) fn windows_in_span(&self, near: usize, start: u64, end: u64) -> Range<usize> {
-        let first = self.seek_first_not_before(near, |w| w.end <= start);
-        first..self.seek_first_not_before(first, |w| w.start < end)
+        let first = self.first_window_not_before(near, |w| w.end <= start);
+        first..self.first_window_not_before(first, |w| w.start < end)
     }
 
     /// Index of the first window for which `is_before` does not hold; quickest just behind `near`.
     #[inline(always)]
-    fn seek_first_not_before(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
+    fn first_window_not_before(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
         if near > 0 && !self.list.get(near - 1).is_some_and(&is_before) {
             return self.list.partition_point(&is_before);
         }
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     fn windows_found(finder: WindowFinder) -> Vec<(u64, u64)> {
-        let windows = finder.into_windows_between();
+        let windows = finder.into_windows_between_busy_times();
         windows.list.iter().map(|w| (w.start, w.end)).collect()
     }
 
@@ -276,7 +276,7 @@ mod tests {
             finder.add_idle_span(0, start, start + 95);
         }
         finder.add_idle_span(0, 400, 700);
-        let windows = finder.into_windows_between();
+        let windows = finder.into_windows_between_busy_times();
         assert_eq!(windows.len(), 1);
         assert_eq!(windows.possible_sleep_in(&(0..1)), 100);
         assert_eq!(windows.possible_sleep_in(&(0..0)), 0);
@@ -291,7 +291,7 @@ mod tests {
             finder.add_idle_span(0, i * 100_000, i * 100_000 + length);
         }
         assert!(finder.busy.len() <= 100);
-        let windows = finder.into_windows_between();
+        let windows = finder.into_windows_between_busy_times();
         assert!(windows.left_out >= 1000);
     }
 
@@ -325,7 +325,7 @@ mod tests {
             for (start, end) in &awake {
                 busy[*start as usize..*end as usize].fill(true);
             }
-            let windows = finder.into_windows_between();
+            let windows = finder.into_windows_between_busy_times();
             for moment in 0..400_u64 {
                 let inside = windows.list.iter().any(|w| (w.start..w.end).contains(&moment));
                 prop_assert_eq!(inside, !busy[moment as usize], "{}", moment);
@@ -336,7 +336,7 @@ mod tests {
             }
             for time in 0..400 {
                 let expected = windows.list.iter().filter(|w| w.start < time).count();
-                let found = windows.seek_first_not_before(near.min(windows.len()), |w| w.start < time);
+                let found = windows.first_window_not_before(near.min(windows.len()), |w| w.start < time);
                 prop_assert_eq!(found, expected);
             }
             let all = windows.windows_in_span(0, first, last);

@@ -17,7 +17,7 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::input::{Call, CallReader, events};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::poll;
-use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
+use wakepath_policies::psd::{IdleDepthLease, PsdPolicy, PsdSettings};
 use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_system::dump::GivenStates;
 use wakepath_units::pasted::DecodedText;
@@ -244,7 +244,7 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
         for _ in 0..runs {
             let mut used = 0_usize;
             let mut governor = Governor::new(&policy, &states, args.tick.rate);
-            governor.replay_log(log.clone(), |decision| {
+            governor.replay_logged_calls(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
             check_governor_still_answers(&governor)?;
@@ -262,7 +262,7 @@ fn print_idle_decisions(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()>
 
     let mut written = Ok(());
     let mut governor = Governor::new(&policy, &states, args.tick.rate);
-    governor.replay_log(log.clone(), |decision| {
+    governor.replay_logged_calls(log.clone(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
@@ -298,7 +298,7 @@ fn print_schedutil_boosts(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow
     let (input, name) = open_log_or_stdin(args.events.as_deref())?;
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
-        boost.note_report(event.time, event.iowait);
+        boost.handle_scheduler_report(event.time, event.iowait);
         writeln!(
             out,
             "{}",
@@ -342,10 +342,10 @@ fn print_lease_decisions(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()>
         rule: args.psd.rule,
         ..PsdPolicy::default()
     };
-    let mut lease = Lease::new(&policy, args.tick.rate);
+    let mut lease = IdleDepthLease::new(&policy, args.tick.rate);
     for event in events::read_lease_events(input, &name)? {
         if event.completion {
-            lease.handle_io(event.time);
+            lease.begin_or_extend_for_io(event.time);
         } else {
             writeln!(out, "{}", u8::from(lease.holds_at(event.time)))?;
         }

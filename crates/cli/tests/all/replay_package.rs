@@ -12,7 +12,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
-use wakepath_replay::{PolicyReport, Report, Setup, States, replay_recording};
+use wakepath_replay::{GroupIdleStates, PolicyReport, Report, Setup, replay_recording};
 use wakepath_sim::observer::{Activity, Observer};
 use wakepath_sim::simulate_observed;
 use wakepath_trace::recording::{
@@ -113,7 +113,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
             .unwrap(),
     )];
     let setup = Setup {
-        states: States::from_machine(machine).unwrap(),
+        states: GroupIdleStates::from_machine(machine).unwrap(),
         package: PackageFigures::from_machine(machine),
         tick: machine.tick_rate(),
         policies,

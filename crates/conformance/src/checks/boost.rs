@@ -49,7 +49,7 @@ impl Check for BoostCheck {
                 out.extend(input.events.iter().map(|event| {
                     let now = Nanoseconds(event.time);
                     if !event.other_cpu {
-                        boost.note_report(now, event.iowait);
+                        boost.handle_scheduler_report(now, event.iowait);
                     }
                     boost
                         .decay_and_scale_boost(now, Capacity(event.max_capacity))
@@ -81,12 +81,13 @@ impl Check for BoostCheck {
                 let mut in_force = u16::MAX;
                 out.extend(input.events.iter().map(|event| {
                     let [aperf, mperf, tsc] = event.counters;
-                    let chosen =
-                        cpu.choose_pstate_if_due(Nanoseconds(event.time), event.iowait, || {
-                            Counters { aperf, mperf, tsc }
-                        });
+                    let chosen = cpu.choose_changed_pstate_if_due(
+                        Nanoseconds(event.time),
+                        event.iowait,
+                        || Counters { aperf, mperf, tsc },
+                    );
                     in_force = chosen.map_or(in_force, u16::from);
-                    cpu.boost_in_256ths() | u32::from(in_force) << 16
+                    cpu.iowait_boost_in_256ths() | u32::from(in_force) << 16
                 }));
             }
             other => bail!("{} is not a boost", other.name()),

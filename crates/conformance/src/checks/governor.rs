@@ -73,7 +73,7 @@ impl Check for HaltpollLimitCheck {
         out.extend(input.calls.iter().map(|call| {
             apply_toggle(&mut governor, call);
             call_our_governor(&mut governor, call);
-            governor.poll_limit().map_or(0, |limit| limit.0)
+            governor.own_poll_limit().map_or(0, |limit| limit.0)
         }));
         Ok(())
     }
@@ -118,7 +118,7 @@ fn describe_call_difference(
 
 fn apply_toggle(governor: &mut idle::Governor, call: &CallRecord) {
     if let Some((state, off)) = call.toggle.state_and_disabled() {
-        governor.set_disabled(state, off);
+        governor.set_state_disabled(state, off);
     }
 }
 

@@ -52,11 +52,11 @@ fn ours(stretches: &[Stretch]) -> Vec<Signals> {
     let mut utilisation = Utilisation::default();
     let mut runnable = Runnable::default();
     let answer = |stretch: &Stretch| {
-        utilisation.account_until(stretch.until, if stretch.tasks > 0 { 1024 } else { 0 });
-        runnable.account_until(stretch.until, stretch.tasks, 1024);
+        utilisation.account_running_until(stretch.until, if stretch.tasks > 0 { 1024 } else { 0 });
+        runnable.account_runnable_until(stretch.until, stretch.tasks, 1024);
         Signals {
             utilisation: utilisation.out_of_1024(),
-            runnable: runnable.tasks_times_1024(),
+            runnable: runnable.average_tasks_times_1024(),
         }
     };
     stretches.iter().map(answer).collect()

@@ -117,49 +117,49 @@ const fn bpf_instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
     }
 }
 
-const fn load_word(at: u32) -> sock_filter {
+const fn load_call_data_word(at: u32) -> sock_filter {
     bpf_instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
 }
 
 const fn load_call_argument(index: u32) -> sock_filter {
-    load_word(AT_ARGUMENTS + 8 * index)
+    load_call_data_word(AT_ARGUMENTS + 8 * index)
 }
 
 /// BPF instruction: goes on if the loaded value equals `number`, or else jumps over `skipped`
 /// instructions.
-const fn skip_unless_equal(number: u32, skipped: u8) -> sock_filter {
+const fn skip_instructions_unless_equal(number: u32, skipped: u8) -> sock_filter {
     bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, skipped, number)
 }
 
-const fn return_action(action: u32) -> sock_filter {
+const fn return_seccomp_action(action: u32) -> sock_filter {
     bpf_instruction(BPF_RET | BPF_K, 0, 0, action)
 }
 
-const ALLOW: sock_filter = return_action(SECCOMP_RET_ALLOW);
-const REFUSE: sock_filter = return_action(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+const ALLOW: sock_filter = return_seccomp_action(SECCOMP_RET_ALLOW);
+const REFUSE: sock_filter = return_seccomp_action(SECCOMP_RET_ERRNO | libc::EPERM as u32);
 
 /// Builds the seccomp filter; `None` on an architecture whose system call numbers are not known
 /// here.
-pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
+pub(super) fn build_seccomp_filter() -> Option<Vec<sock_filter>> {
     let mut all = vec![
-        load_word(AT_ARCHITECTURE),
+        load_call_data_word(AT_ARCHITECTURE),
         bpf_instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
-        return_action(SECCOMP_RET_KILL_PROCESS),
-        load_word(AT_NUMBER),
+        return_seccomp_action(SECCOMP_RET_KILL_PROCESS),
+        load_call_data_word(AT_NUMBER),
         bpf_instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
         REFUSE,
     ];
     for number in FORBIDDEN.into_iter().chain(FORBIDDEN_HERE) {
-        all.extend([skip_unless_equal(number as u32, 1), REFUSE]);
+        all.extend([skip_instructions_unless_equal(number as u32, 1), REFUSE]);
     }
     // clone3() is forbidden as unknown: its flags are in memory, where a filter cannot look.
     // Libraries then take clone().
     all.extend([
-        skip_unless_equal(libc::SYS_clone3 as u32, 1),
-        return_action(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        skip_instructions_unless_equal(libc::SYS_clone3 as u32, 1),
+        return_seccomp_action(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
     ]);
     all.extend([
-        skip_unless_equal(libc::SYS_clone as u32, 4),
+        skip_instructions_unless_equal(libc::SYS_clone as u32, 4),
         load_call_argument(0),
         bpf_instruction(BPF_JMP | BPF_JSET | BPF_K, 0, 1, NAMESPACES),
         REFUSE,
@@ -167,22 +167,22 @@ pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
     ]);
     // Pairs of datagram sockets are forbidden, because they could send to other addresses.
     all.extend([
-        skip_unless_equal(libc::SYS_socketpair as u32, 7),
+        skip_instructions_unless_equal(libc::SYS_socketpair as u32, 7),
         load_call_argument(0),
-        skip_unless_equal(libc::AF_UNIX as u32, 4),
+        skip_instructions_unless_equal(libc::AF_UNIX as u32, 4),
         load_call_argument(1),
         bpf_instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf),
-        skip_unless_equal(libc::SOCK_STREAM as u32, 1),
+        skip_instructions_unless_equal(libc::SOCK_STREAM as u32, 1),
         ALLOW,
         REFUSE,
     ]);
     // The address argument is a pointer of two words.
     all.extend([
-        skip_unless_equal(libc::SYS_sendto as u32, 6),
+        skip_instructions_unless_equal(libc::SYS_sendto as u32, 6),
         load_call_argument(4),
-        skip_unless_equal(0, 3),
-        load_word(AT_ARGUMENTS + 8 * 4 + 4),
-        skip_unless_equal(0, 1),
+        skip_instructions_unless_equal(0, 3),
+        load_call_data_word(AT_ARGUMENTS + 8 * 4 + 4),
+        skip_instructions_unless_equal(0, 1),
         ALLOW,
         REFUSE,
     ]);
@@ -195,7 +195,7 @@ pub(super) fn build_filter() -> Option<Vec<sock_filter>> {
     unsafe_code,
     reason = "no library takes a filter between fork and exec"
 )]
-pub(super) fn install_filter(filter: &[sock_filter]) -> i64 {
+pub(super) fn install_seccomp_filter(filter: &[sock_filter]) -> i64 {
     let program = libc::sock_fprog {
         len: filter.len() as u16,
         filter: filter.as_ptr().cast_mut(),

@@ -67,7 +67,7 @@ fn decisions(mut governor: Governor, count: u64) -> (Vec<IdleDecision>, Option<S
             ..IdleQuery::default()
         };
         if call == count / 2 {
-            governor.set_disabled(3, true);
+            governor.set_state_disabled(3, true);
         }
         let decision = governor.select(&query);
         // Short idle periods and long ones.

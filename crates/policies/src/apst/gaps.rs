@@ -13,7 +13,7 @@ const FIRST: usize = 10;
 
 /// Histogram of a drive's idle gaps by length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gaps {
+pub struct DriveIdleGaps {
     /// Number of idle gaps in each length class.
     pub count: [u64; CLASSES],
     /// Total length of the idle gaps in each class, in us.
@@ -22,7 +22,7 @@ pub struct Gaps {
 
 /// An idle time before a power state, with the predicted effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SuitedTimeout {
+pub struct PredictedTimeout {
     /// Idle time before the drive enters the state, in us.
     pub timeout_us: u64,
     /// Number of times that a request would have woken the drive up.
@@ -31,7 +31,7 @@ pub struct SuitedTimeout {
     pub asleep_us: u64,
 }
 
-impl Gaps {
+impl DriveIdleGaps {
     /// Adds `count` idle gaps of `us` us each. Gaps longer than 71 minutes count to the last class.
     pub fn add_gaps(&mut self, us: u64, count: u64) {
         let class = (us.max(1).ilog2() as usize).min(CLASSES - 1);
@@ -46,10 +46,10 @@ impl Gaps {
 
     /// Best idle time to wait before a state that takes `latency_us` to enter and leave: the drive
     /// sleeps longest, each transition costing 50 times the latency. `None`: the state never pays.
-    pub fn choose_best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
+    pub fn choose_best_timeout(&self, latency_us: u64) -> Option<PredictedTimeout> {
         let cost_us = latency_us.saturating_mul(WORTH);
         (FIRST..CLASSES)
-            .map(|class| self.predict_effects_of_class(class))
+            .map(|class| self.predict_timeout_of_shortest_gap(class))
             .max_by_key(|timeout| {
                 (
                     timeout.net_sleep_us(cost_us),
@@ -61,11 +61,11 @@ impl Gaps {
 
     /// Effects on a drive of waiting for the shortest gap of a class before it enters a power
     /// state.
-    fn predict_effects_of_class(&self, class: usize) -> SuitedTimeout {
+    fn predict_timeout_of_shortest_gap(&self, class: usize) -> PredictedTimeout {
         let timeout_us = 1_u64 << class;
         let wake_ups = self.count[class..].iter().sum::<u64>();
         let total_us = self.total_us[class..].iter().sum::<u64>();
-        SuitedTimeout {
+        PredictedTimeout {
             timeout_us,
             wake_ups,
             asleep_us: total_us.saturating_sub(wake_ups * timeout_us),
@@ -73,14 +73,14 @@ impl Gaps {
     }
 }
 
-impl SuitedTimeout {
+impl PredictedTimeout {
     /// Time that the drive sleeps, less the cost of all transitions; negative where they cost more.
     fn net_sleep_us(&self, cost_us: u64) -> i128 {
         i128::from(self.asleep_us) - i128::from(self.wake_ups) * i128::from(cost_us)
     }
 
     /// Idle time in whole ms as an APST table holds it, rounded up.
-    pub fn rounded_up_ms(&self) -> u64 {
+    pub fn timeout_rounded_up_ms(&self) -> u64 {
         self.timeout_us.div_ceil(1000)
     }
 }
@@ -89,17 +89,17 @@ impl SuitedTimeout {
 mod tests {
     use super::*;
 
-    fn gaps(lengths: &[(u64, u64)]) -> Gaps {
-        let mut gaps = Gaps::default();
+    fn gaps(lengths: &[(u64, u64)]) -> DriveIdleGaps {
+        let mut gaps = DriveIdleGaps::default();
         for (us, count) in lengths {
             gaps.add_gaps(*us, *count);
         }
         gaps
     }
 
-    fn timeout_ms(gaps: &Gaps, latency_us: u64) -> Option<u64> {
+    fn timeout_ms(gaps: &DriveIdleGaps, latency_us: u64) -> Option<u64> {
         gaps.choose_best_timeout(latency_us)
-            .map(|found| found.rounded_up_ms())
+            .map(|found| found.timeout_rounded_up_ms())
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         // Gaps of 5 ms and of 10 s: waiting out the short ones pays, and waiting longer does not.
         let mixed = gaps(&[(5_000, 10_000), (10_000_000, 20)]);
         let found = mixed.choose_best_timeout(4_000).unwrap();
-        assert_eq!((found.rounded_up_ms(), found.wake_ups), (9, 20));
+        assert_eq!((found.timeout_rounded_up_ms(), found.wake_ups), (9, 20));
         assert_eq!(found.asleep_us, 20 * (10_000_000 - 8_192));
         // With cheap transitions, sleeping at once pays in every gap.
         assert_eq!(timeout_ms(&mixed, 10), Some(2));
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(timeout_ms(&gaps(&[(5_000, 10_000)]), 4_000), None);
         // Only long gaps: sleep at once.
         assert_eq!(timeout_ms(&gaps(&[(10_000_000, 200)]), 4_000), Some(2));
-        assert_eq!(timeout_ms(&Gaps::default(), 4_000), None);
+        assert_eq!(timeout_ms(&DriveIdleGaps::default(), 4_000), None);
     }
 
     #[test]

@@ -56,10 +56,10 @@ impl PrintedTable {
         if text.contains("(ITPT)") {
             return Self::parse_entries_in_words(&lines);
         }
-        let mut bytes = parse_hex_dump(&lines)?;
+        let mut bytes = parse_table_hex_dump(&lines)?;
         let missing = MAX_POWER_STATES - bytes.len() / ENTRY_BYTES;
         bytes.resize(TABLE_BYTES, 0);
-        let printed = Self::from_table_bytes(&bytes, find_feature_state(&lines))?;
+        let printed = Self::from_table_bytes(&bytes, find_apst_switch_state(&lines))?;
         Ok(Self { missing, ..printed })
     }
 
@@ -79,10 +79,10 @@ impl PrintedTable {
         let mut entries: [Option<u64>; MAX_POWER_STATES] = [None; MAX_POWER_STATES];
         let (mut next, mut time) = (0, None);
         for (index, line) in lines.iter().enumerate() {
-            for word in find_entry_parts(line) {
+            for word in find_apst_entry_parts(line) {
                 match word {
-                    Word::Entry(number) => next = number.unwrap_or(MAX_POWER_STATES),
-                    Word::Time(ms) => {
+                    EntryPart::Entry(number) => next = number.unwrap_or(MAX_POWER_STATES),
+                    EntryPart::Time(ms) => {
                         let valid = ms.filter(|ms| *ms <= super::MAX_TIMEOUT_MS);
                         time = Some(valid.ok_or_else(|| {
                             NoPrintedTable::on_line(
@@ -91,7 +91,7 @@ impl PrintedTable {
                             )
                         })?);
                     }
-                    Word::Target(target) => {
+                    EntryPart::Target(target) => {
                         let valid = target.filter(|state| *state < MAX_POWER_STATES as u64);
                         let state = valid.ok_or_else(|| {
                             NoPrintedTable::on_line(
@@ -129,7 +129,7 @@ impl PrintedTable {
         }
         Ok(Self {
             table: ApstTable(entries.map(Option::unwrap_or_default)),
-            enabled: find_feature_state(lines),
+            enabled: find_apst_switch_state(lines),
             missing: entries.iter().filter(|entry| entry.is_none()).count(),
         })
     }
@@ -154,7 +154,7 @@ impl NoPrintedTable {
 }
 
 /// Part of a printed APST entry: its number, time or target.
-enum Word {
+enum EntryPart {
     Entry(Option<usize>),
     Time(Option<u64>),
     Target(Option<u64>),
@@ -162,19 +162,23 @@ enum Word {
 
 /// Parts of printed APST entries on a line, in order: a line of text has one part, a line of JSON
 /// may have all.
-fn find_entry_parts(line: &str) -> Vec<Word> {
-    type WordReader = fn(&str) -> Word;
+fn find_apst_entry_parts(line: &str) -> Vec<EntryPart> {
+    type WordReader = fn(&str) -> EntryPart;
     let marks: [(&str, WordReader); 4] = [
         ("Entry[", |rest| {
-            Word::Entry(parse_leading_number(rest).map(|n| n as usize))
+            EntryPart::Entry(parse_number_after_separators(rest).map(|n| n as usize))
         }),
         ("\"entry\"", |rest| {
-            Word::Entry(parse_leading_number(rest).map(|n| n as usize))
+            EntryPart::Entry(parse_number_after_separators(rest).map(|n| n as usize))
         }),
-        ("(ITPT)", |rest| Word::Time(parse_leading_number(rest))),
-        ("(ITPS)", |rest| Word::Target(parse_leading_number(rest))),
+        ("(ITPT)", |rest| {
+            EntryPart::Time(parse_number_after_separators(rest))
+        }),
+        ("(ITPS)", |rest| {
+            EntryPart::Target(parse_number_after_separators(rest))
+        }),
     ];
-    let mut found: Vec<(usize, Word)> = Vec::new();
+    let mut found: Vec<(usize, EntryPart)> = Vec::new();
     for (mark, word) in marks {
         let places = line.match_indices(mark);
         found.extend(places.map(|(at, _)| (at, word(&line[at + mark.len()..]))));
@@ -184,7 +188,7 @@ fn find_entry_parts(line: &str) -> Vec<Word> {
 }
 
 /// Reads the number that a text begins with, after blanks, colons, quotes and equal signs at most.
-fn parse_leading_number(text: &str) -> Option<u64> {
+fn parse_number_after_separators(text: &str) -> Option<u64> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || ":\"=".contains(c));
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -193,7 +197,7 @@ fn parse_leading_number(text: &str) -> Option<u64> {
 }
 
 /// Whether the printed lines say that the APST feature is on: in words, or else by its value.
-fn find_feature_state(lines: &[&str]) -> Option<bool> {
+fn find_apst_switch_state(lines: &[&str]) -> Option<bool> {
     const VALUE: &str = "(Autonomous Power State Transition), Current value:";
     let in_words = lines.iter().find_map(|line| line.split_once("(APSTE)"));
     if let Some((_, state)) = in_words {
@@ -209,10 +213,12 @@ fn find_feature_state(lines: &[&str]) -> Option<bool> {
 
 /// Reads the bytes of a hexadecimal dump. Without offsets, the dump must be a whole table; with
 /// offsets, it may be the first entries.
-fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
+fn parse_table_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
     // A dump with offsets also has columns of text and headings; a dump without offsets has digits
     // only.
-    let with_offsets = lines.iter().any(|line| parse_dump_row(line).is_some());
+    let with_offsets = lines
+        .iter()
+        .any(|line| parse_row_offsets_and_digits(line).is_some());
     let mut nibbles: Vec<u32> = Vec::with_capacity(2 * TABLE_BYTES);
     // In a dump, `*` stands for rows like the one before.
     let mut repeats = false;
@@ -220,7 +226,7 @@ fn parse_hex_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
         if with_offsets {
             // A `*` before the first whole row of a dump repeats nothing.
             repeats |= *line == "*" && nibbles.len() >= ROW_NIBBLES;
-            let Some((offsets, digits)) = parse_dump_row(line) else {
+            let Some((offsets, digits)) = parse_row_offsets_and_digits(line) else {
                 continue;
             };
             while repeats
@@ -289,7 +295,7 @@ fn is_text_byte(byte: u8) -> bool {
 /// Reads a dump's row as its two possible offsets and its digits: `0010: 18 64 ...` from nvme-cli
 /// and xxd, `00000010  18 64 ... |..|` from hexdump and od. od counts in octal, so an offset has
 /// two readings.
-fn parse_dump_row(line: &str) -> Option<([usize; 2], Vec<u32>)> {
+fn parse_row_offsets_and_digits(line: &str) -> Option<([usize; 2], Vec<u32>)> {
     if let Some((at, rest)) = line.split_once(": ") {
         let digits = rest.chars().filter(|c| *c != ' ').take(ROW_NIBBLES);
         let [at, _] = parse_hex_and_octal_offset(at, 4)?;

@@ -75,7 +75,7 @@ pub struct AmdPstateSettings {
 impl AmdPstateSettings {
     /// Whether amd-pstate runs in active mode under `performance`: the processor then chooses from
     /// the nominal frequency up, and nobody can change the preference.
-    pub fn is_active_performance(&self) -> bool {
+    pub fn is_active_with_performance_governor(&self) -> bool {
         (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Performance)
     }
 
@@ -169,8 +169,10 @@ impl AmdPstate {
             && self.settings.governor == AmdGovernor::Performance;
         let scale = self.scale;
         if self.settings.is_before_linux_6_15() {
-            self.lowest = self.older_limit_for_frequency(minimum).max(scale.lowest);
-            self.highest = self.older_limit_for_frequency(maximum).max(self.lowest);
+            self.lowest = self
+                .performance_limit_before_6_15(minimum)
+                .max(scale.lowest);
+            self.highest = self.performance_limit_before_6_15(maximum).max(self.lowest);
             if performance {
                 self.lowest = scale.nominal.min(self.highest);
             }
@@ -190,7 +192,7 @@ impl AmdPstate {
 
     /// Performance that the older driver sets as the limit for a frequency: a share of the range in
     /// force, which ends at the nominal frequency without boost.
-    fn older_limit_for_frequency(&self, frequency: Kilohertz) -> u8 {
+    fn performance_limit_before_6_15(&self, frequency: Kilohertz) -> u8 {
         let highest = if self.boost_supported && !self.settings.boost {
             self.scale.nominal
         } else {
@@ -213,7 +215,7 @@ impl AmdPstate {
         let scaled = khz * u64::from(scale.nominal);
         // As in the kernel, only 32 bits of the performance are kept.
         let exact = scaled.div_ceil(u64::from(scale.nominal_khz.max(1))) as u32;
-        clamp_performance(exact, scale.lowest, scale.highest)
+        clamp_performance_upper_end_wins(exact, scale.lowest, scale.highest)
     }
 
     /// Frequency of the CPU at a performance level.
@@ -224,7 +226,7 @@ impl AmdPstate {
     /// Highest frequency with boost, as amd-pstate reckons it.
     pub fn boosted_frequency(&self) -> Kilohertz {
         if self.settings.is_before_linux_6_15() {
-            self.older_frequency_at_performance(self.scale.highest)
+            self.frequency_at_performance_before_6_15(self.scale.highest)
         } else {
             self.frequency_at_performance(self.scale.highest)
         }
@@ -233,7 +235,7 @@ impl AmdPstate {
     /// Lowest non-linear frequency, as amd-pstate reckons it.
     pub fn lowest_nonlinear_frequency(&self) -> Kilohertz {
         if self.settings.is_before_linux_6_15() {
-            self.older_frequency_at_performance(self.scale.lowest_nonlinear)
+            self.frequency_at_performance_before_6_15(self.scale.lowest_nonlinear)
         } else {
             self.frequency_at_performance(self.scale.lowest_nonlinear)
         }
@@ -296,51 +298,60 @@ impl AmdPstate {
 
     /// Frequency at a performance as the older driver reckons: in whole MHz, with a ratio of ten
     /// binary places.
-    fn older_frequency_at_performance(&self, performance: u8) -> Kilohertz {
+    fn frequency_at_performance_before_6_15(&self, performance: u8) -> Kilohertz {
         let nominal = u32::from(self.scale.nominal.max(1));
         let ratio = (u32::from(performance) << 10) / nominal;
         let mhz = (self.scale.nominal_khz / 1000).wrapping_mul(ratio) >> 10;
         Kilohertz(mhz.wrapping_mul(1000))
     }
 
-    /// CPPC request for running at a frequency (`amd_pstate_update_freq()`). `dynamic`: the
+    /// CPPC request for running at a frequency (`amd_pstate_update_freq()`). `changes_continually`: the
     /// governor changes the frequency continually.
-    pub fn request_for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
+    pub fn request_for_frequency(&self, target: Kilohertz, changes_continually: bool) -> Request {
         let desired = self.performance_at_frequency(target);
         if self.settings.is_before_linux_6_15() {
-            self.request_within_limits((self.scale.lowest, desired, self.scale.highest), dynamic)
+            self.request_within_policy_limits(
+                (self.scale.lowest, desired, self.scale.highest),
+                changes_continually,
+            )
         } else {
-            self.request_within_limits((self.lowest, desired, self.highest), dynamic)
+            self.request_within_policy_limits(
+                (self.lowest, desired, self.highest),
+                changes_continually,
+            )
         }
     }
 
     /// CPPC request for schedutil (`amd_pstate_adjust_perf()`): `least` and `target` are
-    /// utilisations out of `capacity`. `dynamic`: the governor changes the frequency continually.
+    /// utilisations out of `capacity`. `changes_continually`: the governor changes the frequency continually.
     pub fn request_for_utilisation(
         &self,
         least: u64,
         target: u64,
         capacity: u64,
-        dynamic: bool,
+        changes_continually: bool,
     ) -> Request {
         let scale = self.scale;
         let desired = scale
-            .performance_for_utilisation(target, capacity)
+            .performance_if_below_capacity(target, capacity)
             .unwrap_or(scale.highest);
         if self.settings.is_before_linux_6_15() {
             let minimum = scale
-                .performance_for_utilisation(least, capacity)
+                .performance_if_below_capacity(least, capacity)
                 .unwrap_or(scale.lowest)
                 .max(scale.lowest_nonlinear);
             let maximum = scale.highest.max(minimum);
-            let desired = clamp_performance(u32::from(desired), minimum, maximum);
-            self.request_within_limits((minimum, desired, maximum), dynamic)
+            let desired = clamp_performance_upper_end_wins(u32::from(desired), minimum, maximum);
+            self.request_within_policy_limits((minimum, desired, maximum), changes_continually)
         } else {
             let minimum = scale
-                .performance_for_utilisation(least, capacity)
+                .performance_if_below_capacity(least, capacity)
                 .unwrap_or(scale.highest)
                 .max(self.lowest);
-            self.request_within_limits((minimum, desired, self.highest.max(minimum)), dynamic)
+            self.request_within_policy_limits(
+                (minimum, desired, self.highest.max(minimum)),
+                changes_continually,
+            )
         }
     }
 
@@ -355,7 +366,7 @@ impl AmdPstate {
     }
 
     /// Caps a performance at the nominal one if the processor cannot boost.
-    fn cap_without_boost(&self, performance: u8) -> u8 {
+    fn cap_at_nominal_if_boost_unsupported(&self, performance: u8) -> u8 {
         if self.boost_supported {
             performance
         } else {
@@ -365,33 +376,35 @@ impl AmdPstate {
 
     /// CPPC request for minimum, desired and maximum performance, kept within the policy's limits;
     /// in guided mode the desired performance becomes the minimum (`amd_pstate_update()`).
-    fn request_within_limits(
+    fn request_within_policy_limits(
         &self,
         (mut minimum, desired, mut maximum): (u8, u8, u8),
-        dynamic: bool,
+        changes_continually: bool,
     ) -> Request {
         if self.settings.has_only_passive_mode() {
             return Request {
                 minimum,
-                desired: clamp_performance(u32::from(desired), minimum, maximum),
+                desired: clamp_performance_upper_end_wins(u32::from(desired), minimum, maximum),
                 maximum,
             };
         }
         if self.settings.is_before_linux_6_15() {
-            minimum = clamp_performance(u32::from(minimum), self.lowest, self.highest);
-            maximum = clamp_performance(u32::from(maximum), self.lowest, self.highest);
+            minimum =
+                clamp_performance_upper_end_wins(u32::from(minimum), self.lowest, self.highest);
+            maximum =
+                clamp_performance_upper_end_wins(u32::from(maximum), self.lowest, self.highest);
         } else {
-            maximum = self.cap_without_boost(maximum);
+            maximum = self.cap_at_nominal_if_boost_unsupported(maximum);
         }
-        let mut desired = clamp_performance(u32::from(desired), minimum, maximum);
-        if self.settings.mode == AmdMode::Guided && dynamic {
+        let mut desired = clamp_performance_upper_end_wins(u32::from(desired), minimum, maximum);
+        if self.settings.mode == AmdMode::Guided && changes_continually {
             (minimum, desired) = (desired, 0);
         }
         Request {
             minimum,
             desired,
             // The older driver has used the desired performance before this cap.
-            maximum: self.cap_without_boost(maximum),
+            maximum: self.cap_at_nominal_if_boost_unsupported(maximum),
         }
     }
 }
@@ -399,7 +412,7 @@ impl AmdPstate {
 impl PerfScale {
     /// Performance for a utilisation, rounded up; `None` if the utilisation is not below the
     /// capacity.
-    fn performance_for_utilisation(&self, utilisation: u64, capacity: u64) -> Option<u8> {
+    fn performance_if_below_capacity(&self, utilisation: u64, capacity: u64) -> Option<u8> {
         let scaled = u64::from(self.highest) * utilisation;
         (utilisation < capacity).then(|| scaled.div_ceil(capacity) as u8)
     }
@@ -412,7 +425,7 @@ impl PerfScale {
 }
 
 /// Clamps a performance as the kernel does: the upper end wins, even if it is below the lower end.
-fn clamp_performance(value: u32, lowest: u8, highest: u8) -> u8 {
+fn clamp_performance_upper_end_wins(value: u32, lowest: u8, highest: u8) -> u8 {
     if value >= u32::from(highest) {
         highest
     } else if value <= u32::from(lowest) {

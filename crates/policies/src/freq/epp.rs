@@ -60,7 +60,7 @@ impl fmt::Display for Epp {
 
 /// Explains why an energy-performance preference is refused while the governor `performance` is in
 /// force. The advice names `alternative_policy`, the policy that scales with the load.
-pub fn explain_refusal_under_performance(alternative_policy: &str) -> String {
+pub fn explain_preference_refusal_under_performance(alternative_policy: &str) -> String {
     format!(
         "under the governor performance the kernel refuses every preference but performance (EBUSY); add {alternative_policy} to the set"
     )

@@ -80,7 +80,7 @@ impl HwpBoost {
             let frequent = is_before_across_wrap(now, self.last_iowait.wrapping_add(2 * self.tick));
             self.last_iowait = now;
             if frequent {
-                self.raise_minimum(now);
+                self.raise_minimum_one_level(now);
             }
         } else {
             let held_until = self.last_update.wrapping_add(HOLD_NS);
@@ -93,7 +93,7 @@ impl HwpBoost {
         self.in_force
     }
 
-    fn raise_minimum(&mut self, now: u64) {
+    fn raise_minimum_one_level(&mut self, now: u64) {
         let levels = self.levels;
         if levels.max == levels.min || self.rung >= levels.max {
             return;

@@ -74,25 +74,25 @@ impl IntelPstate {
     }
 
     /// Handles the scheduler's report of a change at `now`; `iowait` if a task wakes up from
-    /// waiting for I/O. `read` reads the CPU's counters and is only called when a sample is due.
+    /// waiting for I/O. `read_counters` reads the CPU's counters and is only called when a sample is due.
     ///
     /// Returns the P-state to switch to, if it is not the one chosen before.
-    pub fn choose_pstate_if_due(
+    pub fn choose_changed_pstate_if_due(
         &mut self,
         now: Nanoseconds,
         iowait: bool,
-        read: impl FnOnce() -> Counters,
+        read_counters: impl FnOnce() -> Counters,
     ) -> Option<u8> {
         let now = now.0;
         if self.boost_enabled {
-            self.update_boost(now, iowait);
+            self.update_iowait_boost(now, iowait);
         }
         self.last_update = now;
         if (now.wrapping_sub(self.sampled) as i64) < SAMPLING_INTERVAL_NS {
             return None;
         }
 
-        let counters = read();
+        let counters = read_counters();
         let before = self.counters;
         if counters.mperf == before.mperf || counters.tsc == before.tsc {
             return None;
@@ -104,7 +104,7 @@ impl IntelPstate {
         if !comparable {
             return None;
         }
-        let chosen = self.target_pstate(Counters {
+        let chosen = self.target_pstate_from_counter_advance(Counters {
             aperf: counters.aperf.wrapping_sub(before.aperf),
             mperf: counters.mperf.wrapping_sub(before.mperf),
             tsc: counters.tsc.wrapping_sub(before.tsc),
@@ -117,13 +117,13 @@ impl IntelPstate {
     }
 
     /// I/O wait boost in 256ths: the share of time that the CPU counts as busy at least.
-    pub fn boost_in_256ths(&self) -> u32 {
+    pub fn iowait_boost_in_256ths(&self) -> u32 {
         self.boost
     }
 
     /// Doubles the I/O wait boost at a wake-up from I/O wait and halves it at any other update.
     /// After more than a tick it starts anew.
-    fn update_boost(&mut self, now: u64, iowait: bool) {
+    fn update_iowait_boost(&mut self, now: u64, iowait: bool) {
         let rested = now.wrapping_sub(self.last_update) > self.tick;
         self.boost = match (iowait, rested) {
             (true, false) if self.boost >= BOOST_START => (self.boost * 2).min(ONE),
@@ -135,7 +135,7 @@ impl IntelPstate {
 
     /// P-state for an advance of the counters: a quarter above the P-state that would keep the CPU
     /// just busy, and at least half-way to the last interval's average.
-    fn target_pstate(&self, advance: Counters) -> u8 {
+    fn target_pstate_from_counter_advance(&self, advance: Counters) -> u8 {
         let limits = self.limits;
         let (mperf, tsc) = (advance.mperf as i64, advance.tsc as i64);
         let counted = (mperf << 8).checked_div(tsc).unwrap_or(0) as i32;
@@ -192,16 +192,16 @@ mod tests {
         let mut cpu = IntelPstate::new(LIMITS, true, TickRate::HZ_250);
         let at = Nanoseconds::from_millis;
         assert_eq!(
-            cpu.choose_pstate_if_due(at(10), false, || counters(10, percent, average)),
+            cpu.choose_changed_pstate_if_due(at(10), false, || counters(10, percent, average)),
             None
         );
         for ms in 11..20 {
             assert_eq!(
-                cpu.choose_pstate_if_due(at(ms), iowait, || unreachable!()),
+                cpu.choose_changed_pstate_if_due(at(ms), iowait, || unreachable!()),
                 None
             );
         }
-        cpu.choose_pstate_if_due(at(20), iowait, || counters(20, percent, average))
+        cpu.choose_changed_pstate_if_due(at(20), iowait, || counters(20, percent, average))
             .unwrap()
     }
 
@@ -242,8 +242,12 @@ mod tests {
             (19, true),
             (24, false),
         ] {
-            cpu.choose_pstate_if_due(Nanoseconds::from_millis(ms), iowait, Counters::default);
-            boosts.push(cpu.boost_in_256ths());
+            cpu.choose_changed_pstate_if_due(
+                Nanoseconds::from_millis(ms),
+                iowait,
+                Counters::default,
+            );
+            boosts.push(cpu.iowait_boost_in_256ths());
         }
         assert_eq!(boosts, [32, 64, 128, 256, 256, 128, 64, 128, 32, 16, 32, 0]);
     }
@@ -257,7 +261,7 @@ mod tests {
             let mut cpu = IntelPstate::new(LIMITS, true, TickRate::HZ_1000);
             for (i, (aperf, mperf, tsc)) in (1..).zip(readings) {
                 let now = Nanoseconds::from_millis(10 * i);
-                if let Some(chosen) = cpu.choose_pstate_if_due(now, iowait, || Counters { aperf, mperf, tsc }) {
+                if let Some(chosen) = cpu.choose_changed_pstate_if_due(now, iowait, || Counters { aperf, mperf, tsc }) {
                     prop_assert!((8..=32).contains(&chosen));
                 }
             }

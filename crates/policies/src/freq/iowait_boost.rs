@@ -69,11 +69,11 @@ impl IowaitBoost {
     /// Handles the scheduler's report of a change at `now`, and raises the boost if `iowait`: a
     /// task wakes up from waiting for I/O. Call it on every report, also where the rate limit then
     /// forbids an update.
-    pub fn note_report(&mut self, now: Nanoseconds, iowait: bool) {
+    pub fn handle_scheduler_report(&mut self, now: Nanoseconds, iowait: bool) {
         if !self.settings.enabled {
             return;
         }
-        if self.boost != 0 && self.is_stale(now) {
+        if self.boost != 0 && self.is_over_a_tick_since_report(now) {
             self.boost = if iowait { self.starting_boost() } else { 0 };
             self.requested = iowait;
         } else if iowait && !self.requested {
@@ -95,7 +95,7 @@ impl IowaitBoost {
         if self.boost == 0 {
             return Capacity(0);
         }
-        if self.is_stale(now) {
+        if self.is_over_a_tick_since_report(now) {
             self.boost = 0;
             self.requested = false;
             return Capacity(0);
@@ -114,7 +114,7 @@ impl IowaitBoost {
 
     /// Whether more than a tick has passed since the last report. Signed, as in the kernel: a clock
     /// that went back is no reason to give up the boost.
-    fn is_stale(&self, now: Nanoseconds) -> bool {
+    fn is_over_a_tick_since_report(&self, now: Nanoseconds) -> bool {
         now.0.wrapping_sub(self.last_update) as i64 > self.tick as i64
     }
 
@@ -145,7 +145,7 @@ mod tests {
             .zip(wakeups)
             .map(|(ms, &iowait)| {
                 let now = Nanoseconds::from_millis(ms);
-                boost.note_report(now, iowait);
+                boost.handle_scheduler_report(now, iowait);
                 boost.decay_and_scale_boost(now, FULL).0
             })
             .collect()
@@ -185,7 +185,7 @@ mod tests {
     fn only_one_request_per_update_counts() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         for us in 1..=5 {
-            boost.note_report(Nanoseconds::from_micros(us), true);
+            boost.handle_scheduler_report(Nanoseconds::from_micros(us), true);
         }
         assert_eq!(
             boost
@@ -199,16 +199,16 @@ mod tests {
     fn more_than_a_tick_without_reports_ends_it() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
         for _ in 0..3 {
-            boost.note_report(Nanoseconds(0), true);
+            boost.handle_scheduler_report(Nanoseconds(0), true);
             boost.decay_and_scale_boost(Nanoseconds(0), FULL);
         }
         let mut kept = boost;
-        kept.note_report(Nanoseconds(4_000_000), true);
+        kept.handle_scheduler_report(Nanoseconds(4_000_000), true);
         assert_eq!(
             kept.decay_and_scale_boost(Nanoseconds(4_000_000), FULL).0,
             1024
         );
-        boost.note_report(Nanoseconds(4_000_001), true);
+        boost.handle_scheduler_report(Nanoseconds(4_000_001), true);
         assert_eq!(
             boost.decay_and_scale_boost(Nanoseconds(4_000_001), FULL).0,
             128
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn it_is_scaled_to_the_cpu() {
         let mut boost = IowaitBoost::new(Settings::default(), TickRate::HZ_250);
-        boost.note_report(Nanoseconds(0), true);
+        boost.handle_scheduler_report(Nanoseconds(0), true);
         assert_eq!(
             boost.decay_and_scale_boost(Nanoseconds(0), Capacity(446)).0,
             55
@@ -238,7 +238,7 @@ mod tests {
             let mut now = 0_u64;
             for (gap, iowait) in events {
                 now = now.wrapping_add(gap % 1_500_000);
-                boost.note_report(Nanoseconds(now), iowait);
+                boost.handle_scheduler_report(Nanoseconds(now), iowait);
                 let applied = boost.decay_and_scale_boost(Nanoseconds(now), FULL).0;
                 prop_assert!(applied == 0 || (128..=cap).contains(&applied));
                 prop_assert!(!iowait || applied > 0);

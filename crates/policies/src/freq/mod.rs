@@ -47,13 +47,13 @@ impl FrequencyTable {
 
     /// Lowest frequency of the table at or above `wanted`, or the highest there is
     /// (`CPUFREQ_RELATION_L`).
-    pub fn lowest_at_or_above(&self, wanted: Kilohertz) -> Kilohertz {
+    pub fn lowest_at_or_above_else_highest(&self, wanted: Kilohertz) -> Kilohertz {
         let index = self.frequencies.partition_point(|&f| f < wanted);
         *self.frequencies.get(index).unwrap_or(&self.highest())
     }
 
     /// Highest frequency of the table at or below `limit`, or the lowest there is.
-    pub fn highest_at_or_below(&self, limit: Kilohertz) -> Kilohertz {
+    pub fn highest_at_or_below_else_lowest(&self, limit: Kilohertz) -> Kilohertz {
         let index = self.frequencies.partition_point(|&f| f <= limit);
         self.frequencies[index.saturating_sub(1)]
     }
@@ -61,7 +61,7 @@ impl FrequencyTable {
     /// Frequency of the table closest to `wanted`, the lower in case of a tie
     /// (`CPUFREQ_RELATION_C`).
     pub fn closest_frequency(&self, wanted: Kilohertz) -> Kilohertz {
-        let above = self.lowest_at_or_above(wanted);
+        let above = self.lowest_at_or_above_else_highest(wanted);
         let index = self.frequencies.partition_point(|&f| f < wanted);
         let below = self.frequencies[index.saturating_sub(1)];
         if wanted.0.abs_diff(below.0) <= wanted.0.abs_diff(above.0) {
@@ -149,11 +149,11 @@ mod tests {
             wanted in 0_u32..6_000,
         ) {
             let table = FrequencyTable::new(list.iter().copied().map(Kilohertz).collect()).unwrap();
-            let above = table.lowest_at_or_above(Kilohertz(wanted)).0;
+            let above = table.lowest_at_or_above_else_highest(Kilohertz(wanted)).0;
             let expected = list.iter().copied().filter(|&f| f >= wanted).min();
             prop_assert_eq!(above, expected.unwrap_or(table.highest().0));
             let below = list.iter().copied().filter(|&f| f <= wanted).max();
-            prop_assert_eq!(table.highest_at_or_below(Kilohertz(wanted)).0, below.unwrap_or(table.lowest().0));
+            prop_assert_eq!(table.highest_at_or_below_else_lowest(Kilohertz(wanted)).0, below.unwrap_or(table.lowest().0));
             let closest = table.closest_frequency(Kilohertz(wanted)).0;
             let distance = list.iter().map(|f| f.abs_diff(wanted)).min().unwrap();
             prop_assert_eq!(closest.abs_diff(wanted), distance);

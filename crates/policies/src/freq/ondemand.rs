@@ -58,7 +58,7 @@ impl Ondemand {
             .previous
             .iter_mut()
             .zip(samples)
-            .map(|(previous, &sample)| load_or_load_before_idle(previous, sample, interval_us))
+            .map(|(previous, &sample)| load_percent_reusing_old_once(previous, sample, interval_us))
             .max()
             .unwrap_or(0);
         if load > UP_THRESHOLD {
@@ -76,7 +76,7 @@ impl Ondemand {
 ///
 /// After a long idle time the load before it counts once more, so that a task that has just woken
 /// up does not start at the lowest frequency.
-fn load_or_load_before_idle(previous: &mut u32, sample: Sample, interval_us: u32) -> u32 {
+fn load_percent_reusing_old_once(previous: &mut u32, sample: Sample, interval_us: u32) -> u32 {
     if sample.elapsed_us == 0 {
         return *previous;
     }

@@ -67,7 +67,7 @@ impl Schedutil {
             tick,
         );
         for frequency in &mut domain.frequency_for {
-            *frequency = table.lowest_at_or_above(*frequency);
+            *frequency = table.lowest_at_or_above_else_highest(*frequency);
         }
         domain
             .boosts
@@ -85,7 +85,7 @@ impl Schedutil {
     ) -> Self {
         Self {
             frequency_for: (0..=capacity.0)
-                .map(|performance| exact_frequency(highest, capacity, performance))
+                .map(|performance| frequency_in_proportion(highest, capacity, performance))
                 .collect(),
             relative: None,
             capacity,
@@ -117,7 +117,11 @@ impl Schedutil {
                 // A quarter more than the present frequency, so that the frequency rises before a
                 // CPU is busy all the time.
                 let reference = Kilohertz(now.saturating_add(now / 4));
-                table.lowest_at_or_above(exact_frequency(reference, self.capacity, performance.0))
+                table.lowest_at_or_above_else_highest(frequency_in_proportion(
+                    reference,
+                    self.capacity,
+                    performance.0,
+                ))
             }
             _ => self.frequency_for[performance.0 as usize],
         }
@@ -128,7 +132,7 @@ impl Schedutil {
     ///
     /// Returns the frequency to switch to, if it is not the one chosen before. While the rate limit
     /// lasts nothing changes, but the boost grows.
-    pub fn choose_frequency_if_due(
+    pub fn choose_changed_frequency_if_due(
         &mut self,
         now: Nanoseconds,
         cpu: usize,
@@ -136,7 +140,7 @@ impl Schedutil {
         signals: impl ExactSizeIterator<Item = CpuSignal>,
     ) -> Option<Kilohertz> {
         if let Some(boost) = self.boosts.get_mut(cpu) {
-            boost.note_report(now, iowait);
+            boost.handle_scheduler_report(now, iowait);
         }
         let since_change = now.0.wrapping_sub(self.last_change) as i64;
         if since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
@@ -152,7 +156,7 @@ impl Schedutil {
             utilisation = utilisation.max(boosted);
             idle_calls = signal.idle_calls;
         }
-        let performance = add_headroom(utilisation, self.capacity);
+        let performance = add_quarter_headroom(utilisation, self.capacity);
         let mut next = self.frequency_for_performance(performance);
 
         // A CPU with a clock of its own keeps its frequency if it has not been idle since the last
@@ -219,7 +223,7 @@ impl SchedutilPerf {
         local: bool,
         signal: CpuSignal,
     ) -> Option<Capacity> {
-        self.boost.note_report(now, iowait);
+        self.boost.handle_scheduler_report(now, iowait);
         let since_change = now.0.wrapping_sub(self.last_change) as i64;
         if !local || since_change < i64::try_from(self.rate_limit).unwrap_or(i64::MAX) {
             return None;
@@ -229,7 +233,7 @@ impl SchedutilPerf {
             .boost
             .decay_and_scale_boost(now, self.capacity)
             .max(wanted);
-        let mut next = add_headroom(boosted, self.capacity);
+        let mut next = add_quarter_headroom(boosted, self.capacity);
         if std::mem::replace(&mut self.idle_calls, signal.idle_calls) == signal.idle_calls {
             next = next.max(self.performance);
         }
@@ -240,7 +244,7 @@ impl SchedutilPerf {
 }
 
 /// Frequency at which a CPU with `capacity` has exactly `performance`.
-fn exact_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
+fn frequency_in_proportion(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
     let scaled = u64::from(highest.0) * u64::from(performance);
     match scaled.checked_div(u64::from(capacity.0)) {
         Some(khz) => Kilohertz(u32::try_from(khz).unwrap_or(u32::MAX)),
@@ -250,7 +254,7 @@ fn exact_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> 
 
 /// Utilisation and a quarter more, so that a busy CPU does not run at its limit, but no more than
 /// the CPU's capacity (`sugov_effective_cpu_perf()`).
-fn add_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
+fn add_quarter_headroom(utilisation: Capacity, capacity: Capacity) -> Capacity {
     let wanted = utilisation.0.saturating_add(utilisation.0 / 4);
     Capacity(wanted.min(capacity.0))
 }
@@ -306,7 +310,7 @@ mod tests {
         ] {
             let signals = [signal(utilisation, ms), signal(0, ms)];
             let now = Nanoseconds::from_millis(ms);
-            let next = relative.choose_frequency_if_due(now, 0, false, signals.into_iter());
+            let next = relative.choose_changed_frequency_if_due(now, 0, false, signals.into_iter());
             assert_eq!(next, chosen.map(Kilohertz), "{ms} ms");
         }
     }
@@ -327,11 +331,14 @@ mod tests {
     fn the_lowest_point_with_headroom_is_taken() {
         let mut one = domain(1, false);
         // 1.25 x 1416 MHz x 200/485 = 730 MHz.
-        let next = one.choose_frequency_if_due(at(1_000), 0, false, [signal(200, 1)].into_iter());
+        let next =
+            one.choose_changed_frequency_if_due(at(1_000), 0, false, [signal(200, 1)].into_iter());
         assert_eq!(next, Some(Kilohertz(816_000)));
-        let next = one.choose_frequency_if_due(at(2_000), 0, false, [signal(485, 2)].into_iter());
+        let next =
+            one.choose_changed_frequency_if_due(at(2_000), 0, false, [signal(485, 2)].into_iter());
         assert_eq!(next, Some(Kilohertz(1_416_000)));
-        let next = one.choose_frequency_if_due(at(3_000), 0, false, [signal(0, 3)].into_iter());
+        let next =
+            one.choose_changed_frequency_if_due(at(3_000), 0, false, [signal(0, 3)].into_iter());
         assert_eq!(next, Some(Kilohertz(408_000)));
     }
 
@@ -340,16 +347,16 @@ mod tests {
         let mut one = domain(1, true);
         // 1416 MHz x 1.25 x 128/1024 = 221 MHz.
         assert_eq!(
-            one.choose_frequency_if_due(at(1_000), 0, true, [signal(0, 1)].into_iter()),
+            one.choose_changed_frequency_if_due(at(1_000), 0, true, [signal(0, 1)].into_iter()),
             Some(Kilohertz(408_000))
         );
         assert_eq!(
-            one.choose_frequency_if_due(at(1_099), 0, true, [signal(400, 2)].into_iter()),
+            one.choose_changed_frequency_if_due(at(1_099), 0, true, [signal(400, 2)].into_iter()),
             None
         );
         // The boost doubled at the update that came too soon: 442 MHz.
         assert_eq!(
-            one.choose_frequency_if_due(at(1_100), 0, false, [signal(0, 3)].into_iter()),
+            one.choose_changed_frequency_if_due(at(1_100), 0, false, [signal(0, 3)].into_iter()),
             Some(Kilohertz(600_000))
         );
     }
@@ -357,13 +364,13 @@ mod tests {
     #[test]
     fn a_cpu_that_was_not_idle_keeps_its_frequency() {
         let mut one = domain(1, false);
-        one.choose_frequency_if_due(at(1_000), 0, false, [signal(400, 7)].into_iter());
+        one.choose_changed_frequency_if_due(at(1_000), 0, false, [signal(400, 7)].into_iter());
         assert_eq!(
-            one.choose_frequency_if_due(at(2_000), 0, false, [signal(0, 7)].into_iter()),
+            one.choose_changed_frequency_if_due(at(2_000), 0, false, [signal(0, 7)].into_iter()),
             None
         );
         assert_eq!(
-            one.choose_frequency_if_due(at(3_000), 0, false, [signal(0, 8)].into_iter()),
+            one.choose_changed_frequency_if_due(at(3_000), 0, false, [signal(0, 8)].into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -378,7 +385,7 @@ mod tests {
                 runnable: Capacity(runnable),
                 ..signal(100, ms)
             };
-            one.choose_frequency_if_due(at(ms * 1_000), 0, false, [waiting].into_iter());
+            one.choose_changed_frequency_if_due(at(ms * 1_000), 0, false, [waiting].into_iter());
             assert_eq!(one.frequency, Some(Kilohertz(khz)), "{runnable}");
         }
     }
@@ -388,13 +395,13 @@ mod tests {
         let mut two = domain(2, false);
         let signals = [signal(0, 0), signal(300, 0)];
         assert_eq!(
-            two.choose_frequency_if_due(at(1_000), 0, false, signals.into_iter()),
+            two.choose_changed_frequency_if_due(at(1_000), 0, false, signals.into_iter()),
             Some(Kilohertz(1_200_000))
         );
         // No holding on in a shared domain.
         let signals = [signal(0, 0), signal(0, 0)];
         assert_eq!(
-            two.choose_frequency_if_due(at(2_000), 0, false, signals.into_iter()),
+            two.choose_changed_frequency_if_due(at(2_000), 0, false, signals.into_iter()),
             Some(Kilohertz(408_000))
         );
     }
@@ -404,7 +411,7 @@ mod tests {
         fn more_utilisation_never_means_a_lower_frequency(a in 0_u32..2_000, b in 0_u32..2_000) {
             let [less, more] = [a.min(b), a.max(b)].map(|utilisation| {
                 let mut one = domain(1, false);
-                one.choose_frequency_if_due(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
+                one.choose_changed_frequency_if_due(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
                 one.frequency.unwrap()
             });
             prop_assert!(less <= more);
@@ -419,7 +426,7 @@ mod tests {
             let mut last = None;
             for (i, (gap, utilisation, iowait)) in (0..).zip(updates) {
                 now += gap;
-                if one.choose_frequency_if_due(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
+                if one.choose_changed_frequency_if_due(at(now), 0, iowait, [signal(utilisation, i)].into_iter()).is_some() {
                     prop_assert!(last.is_none_or(|last| now - last >= 100));
                     last = Some(now);
                 }

@@ -53,7 +53,7 @@ pub(super) const fn generation_entry<R: Copy>(
 }
 
 /// Index of the latest governor generation that had begun by a kernel's release.
-pub(super) fn index_of_generation<'g>(
+pub(super) fn index_of_generation_or_first<'g>(
     generations: impl IntoIterator<Item = &'g Generation>,
     kernel: KernelVersion,
 ) -> usize {
@@ -70,7 +70,7 @@ pub(super) fn find_generation(
     mut generations: impl Iterator<Item = &'static Generation> + Clone,
     kernel: KernelVersion,
 ) -> Option<&'static Generation> {
-    let index = index_of_generation(generations.clone(), kernel);
+    let index = index_of_generation_or_first(generations.clone(), kernel);
     generations.nth(index)
 }
 

@@ -42,13 +42,13 @@ impl Haltpoll {
         }
     }
 
-    /// Lengthens or shortens the time to poll after a halt of `blocked` nanoseconds.
+    /// Lengthens or shortens the time to poll after a halt of `halted_ns`.
     #[inline]
-    fn adapt_poll_limit(&mut self, blocked: u64) {
+    fn adapt_poll_limit_after_halt(&mut self, halted_ns: u64) {
         let p = self.parameters;
         let ceiling = u64::from(p.guest_halt_poll_ns);
-        if blocked <= ceiling {
-            if blocked > self.poll_limit {
+        if halted_ns <= ceiling {
+            if halted_ns > self.poll_limit {
                 // As in the kernel, only 32 bits of the product are kept.
                 let product =
                     self.poll_limit
@@ -94,14 +94,14 @@ impl IdleGovernor for Haltpoll {
         }
         self.last_state = entered;
         if entered != 0 {
-            self.adapt_poll_limit(outcome.residency);
+            self.adapt_poll_limit_after_halt(outcome.residency);
         }
     }
 
     /// Time to poll by haltpoll's own reckoning, in place of the limit from the idle states; `None`
     /// if the time is 0.
     #[inline]
-    fn poll_limit(&self) -> Option<Nanoseconds> {
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
         (self.poll_limit != 0).then_some(Nanoseconds(self.poll_limit))
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!(governor.select(&query).state, 1);
         halted_for(&mut governor, 20_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(50_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(50_000)));
         assert_eq!(
             governor.select(&query),
             IdleDecision {
@@ -148,11 +148,11 @@ mod tests {
             }
         );
         halted_for(&mut governor, 60_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(100_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(100_000)));
         halted_for(&mut governor, 300_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(50_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(50_000)));
         halted_for(&mut governor, 300_000);
-        assert_eq!(governor.poll_limit(), None);
+        assert_eq!(governor.own_poll_limit(), None);
         assert_eq!(governor.select(&query).state, 1);
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let mut governor = guest(KernelVersion::V6_1);
         halted_for(&mut governor, 20_000);
         halted_for(&mut governor, 300_000);
-        assert_eq!(governor.poll_limit(), Some(Nanoseconds(25_000)));
+        assert_eq!(governor.own_poll_limit(), Some(Nanoseconds(25_000)));
     }
 
     proptest! {

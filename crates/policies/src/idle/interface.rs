@@ -68,13 +68,13 @@ pub trait IdleGovernor {
 
     /// The governor's own polling limit, if any (haltpoll). The default is
     /// [`crate::poll::polling_limit`].
-    fn poll_limit(&self) -> Option<Nanoseconds> {
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
         None
     }
 
     /// Number of passes over the remembered intervals during the last choice, for governors that
     /// search a pattern. Each pass takes CPU work.
-    fn pattern_passes(&self) -> u32 {
+    fn interval_search_passes(&self) -> u32 {
         1
     }
 
@@ -84,14 +84,14 @@ pub trait IdleGovernor {
 
     /// Passes the CPU's recent utilisation, up to 1024, to a governor that
     /// [wants](Self::WANTS_UTILISATION) the value, before each query.
-    fn set_utilisation(&mut self, _share: u16) {}
+    fn set_utilisation(&mut self, _share_of_1024: u16) {}
 }
 
 /// An operation on a governor whose type is known to the compiler: faster than a dispatch at every
 /// call.
-pub trait WithGovernor {
+pub trait GovernorOperation {
     /// Runs the operation.
-    fn run_with<G: IdleGovernor>(self, governor: &mut G);
+    fn run_on_governor<G: IdleGovernor>(self, governor: &mut G);
 }
 
 /// What the oracle governor minimises.

@@ -85,7 +85,7 @@ impl IdleCall {
         ceiling: Option<Ceiling>,
     ) -> IdleChoice {
         let decision = match ceiling {
-            Some(ceiling) => ceiling.select_below_ceiling(states, governor, query),
+            Some(ceiling) => ceiling.select_up_to_ceiling(states, governor, query),
             None => governor.select(query),
         };
         IdleChoice {
@@ -96,19 +96,19 @@ impl IdleCall {
     }
 }
 
-/// Time for which a polling state polls: the governor's own limit if it has one, or else `limit`.
+/// Time for which a polling state polls: the governor's own limit if it has one, or else `default_limit`.
 #[inline(always)]
-pub fn own_poll_limit_or<G: IdleGovernor>(governor: &G, limit: Nanoseconds) -> Nanoseconds {
-    governor.poll_limit().unwrap_or(limit)
+pub fn own_poll_limit_or<G: IdleGovernor>(governor: &G, default_limit: Nanoseconds) -> Nanoseconds {
+    governor.own_poll_limit().unwrap_or(default_limit)
 }
 
 impl IdleOutcome {
-    /// Outcome of an idle period from `since` to `clock`, in ns.
+    /// Outcome of an idle period from `start` to `end`, in ns.
     #[inline(always)]
-    pub fn for_period(since: u64, clock: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
+    pub fn for_period(start: u64, end: u64, got_tick: bool, poll_limit_hit: bool) -> Self {
         Self {
-            clock,
-            residency: Self::nonzero_residency(clock - since),
+            clock: end,
+            residency: Self::nonzero_residency(end - start),
             got_tick,
             poll_limit_hit,
         }

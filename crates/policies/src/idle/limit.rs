@@ -40,7 +40,7 @@ pub struct NoSuchState {
 /// # Errors
 ///
 /// No idle state has the name.
-pub fn find_state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState> {
+pub fn find_state_index_by_name(states: &IdleStates, name: &str) -> Result<usize, NoSuchState> {
     let index = states
         .iter()
         .position(|state| state.name.eq_ignore_ascii_case(name));
@@ -61,12 +61,14 @@ impl IdleStatesLimit {
         let named = self
             .disable
             .iter()
-            .map(|name| find_state_index(states, name));
+            .map(|name| find_state_index_by_name(states, name));
         let mut off = named.collect::<Result<Vec<usize>, NoSuchState>>()?;
         let limit = match &self.ceiling {
             None | Some(StateLimit::None) => Nanoseconds(u64::MAX),
             Some(StateLimit::Latency(limit)) => *limit,
-            Some(StateLimit::State(name)) => states[find_state_index(states, name)?].exit_latency,
+            Some(StateLimit::State(name)) => {
+                states[find_state_index_by_name(states, name)?].exit_latency
+            }
         };
         let on = |index: &usize| !states[*index].disabled && !off.contains(index);
         let shallowest = (0..states.len()).find(on);

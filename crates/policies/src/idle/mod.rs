@@ -27,8 +27,8 @@ use wakepath_hardware::IdleStates;
 pub use wakepath_units::KernelVersion;
 
 pub use interface::{
-    HaltpollParameters, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, OracleGoal,
-    WithGovernor,
+    GovernorOperation, HaltpollParameters, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery,
+    OracleGoal,
 };
 pub use policy::IdlePolicy;
 
@@ -117,14 +117,18 @@ impl Governor {
 
     /// The policy's governor, or on a driver with one idle state the kernel's rule that asks no
     /// governor.
-    pub fn new_or_only_state(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
-        OnlyState::replacing_governor(policy, states)
+    pub fn new_or_only_state_rule(
+        policy: &IdlePolicy,
+        states: &IdleStates,
+        tick: TickRate,
+    ) -> Self {
+        OnlyState::if_kernel_skips_governor(policy, states)
             .map_or_else(|| Self::new(policy, states, tick), Self::OnlyState)
     }
 
-    /// Like [`Governor::new_or_only_state`], on a machine with known idle power. Only the oracle
+    /// Like [`Governor::new_or_only_state_rule`], on a machine with known idle power. Only the oracle
     /// uses the power.
-    pub fn new_with_power(
+    pub fn new_with_idle_power(
         policy: &IdlePolicy,
         states: &IdleStates,
         tick: TickRate,
@@ -132,18 +136,18 @@ impl Governor {
     ) -> Self {
         match *policy {
             IdlePolicy::Oracle(goal) => {
-                Self::Oracle(Oracle::new_with_power(states, goal, tick, power))
+                Self::Oracle(Oracle::new_with_idle_power(states, goal, tick, power))
             }
-            _ => Self::new_or_only_state(policy, states, tick),
+            _ => Self::new_or_only_state_rule(policy, states, tick),
         }
     }
 
     /// Switches an idle state off or on and keeps all that the governor has learnt, as writing to
     /// the state's `disable` file in sysfs does. An index that does not exist is ignored.
-    pub fn set_disabled(&mut self, state: usize, disabled: bool) {
+    pub fn set_state_disabled(&mut self, state: usize, disabled: bool) {
         match self {
-            Self::Program(program) => program.set_disabled(state, disabled),
-            _ => self.state_table_mut().set_disabled(state, disabled),
+            Self::Program(program) => program.set_state_disabled(state, disabled),
+            _ => self.state_table_mut().set_state_disabled(state, disabled),
         }
     }
 
@@ -163,19 +167,19 @@ impl Governor {
 
     /// Runs an operation on the governor itself, whose type the compiler then knows.
     #[inline]
-    pub fn run_operation(&mut self, operation: impl WithGovernor) {
-        for_each_governor!(self, governor => operation.run_with(governor));
+    pub fn run_operation(&mut self, operation: impl GovernorOperation) {
+        for_each_governor!(self, governor => operation.run_on_governor(governor));
     }
 
     /// Replays a call log in which every state chosen was also the one entered, and hands each
     /// decision to `decided`. Quicker than asking call by call: which governor it is, is settled
     /// once. Between its idle periods the CPU counts as busy ([`CpuUtilisation`]).
-    pub fn replay_log<'a>(
+    pub fn replay_logged_calls<'a>(
         &mut self,
         log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
         mut decided: impl FnMut(IdleDecision),
     ) {
-        for_each_governor!(self, governor => replay_log_with(governor, log, &mut decided));
+        for_each_governor!(self, governor => replay_logged_calls_with(governor, log, &mut decided));
     }
 
     fn state_table_mut(&mut self) -> &mut StateTable {
@@ -183,7 +187,7 @@ impl Governor {
     }
 }
 
-fn replay_log_with<'a, G: IdleGovernor>(
+fn replay_logged_calls_with<'a, G: IdleGovernor>(
     governor: &mut G,
     log: impl Iterator<Item = (&'a IdleQuery, &'a IdleOutcome)>,
     decided: &mut impl FnMut(IdleDecision),
@@ -207,33 +211,33 @@ fn replay_log_with<'a, G: IdleGovernor>(
 // generations.
 
 #[inline(never)]
-fn select<G: IdleGovernor>(governor: &mut G, query: &IdleQuery) -> IdleDecision {
+fn select_not_inlined<G: IdleGovernor>(governor: &mut G, query: &IdleQuery) -> IdleDecision {
     governor.select(query)
 }
 
 #[inline(never)]
-fn reflect<G: IdleGovernor>(governor: &mut G, entered: usize, outcome: &IdleOutcome) {
+fn reflect_not_inlined<G: IdleGovernor>(governor: &mut G, entered: usize, outcome: &IdleOutcome) {
     governor.reflect(entered, outcome);
 }
 
 impl IdleGovernor for Governor {
     #[inline(always)]
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
-        for_each_governor!(self, governor => select(governor, query))
+        for_each_governor!(self, governor => select_not_inlined(governor, query))
     }
 
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
-        for_each_governor!(self, governor => reflect(governor, entered, outcome));
+        for_each_governor!(self, governor => reflect_not_inlined(governor, entered, outcome));
     }
 
     #[inline]
-    fn poll_limit(&self) -> Option<Nanoseconds> {
-        for_each_governor!(self, governor => governor.poll_limit())
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
+        for_each_governor!(self, governor => governor.own_poll_limit())
     }
 
-    fn pattern_passes(&self) -> u32 {
-        for_each_governor!(self, governor => governor.pattern_passes())
+    fn interval_search_passes(&self) -> u32 {
+        for_each_governor!(self, governor => governor.interval_search_passes())
     }
 
     fn set_utilisation(&mut self, share: u16) {

@@ -39,7 +39,7 @@ pub struct OnlyState {
 impl OnlyState {
     /// The kernel's rule in place of the governor; `None` where the kernel asks the governor, or
     /// where the policy is not the kernel's.
-    pub fn replacing_governor(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
+    pub fn if_kernel_skips_governor(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
         let kernel = policy.kernel_version().filter(|_| states.len() <= 1)?;
         kernel.has_change_released_in(SKIPS).then(|| Self {
             table: StateTable::new(states),
@@ -76,7 +76,7 @@ mod tests {
             .unwrap();
         let all = [(0, 0), (2_000, 20_000)];
         let list = make_states(&all[..count], false);
-        Governor::new_or_only_state(&policy, &list, TickRate::HZ_250)
+        Governor::new_or_only_state_rule(&policy, &list, TickRate::HZ_250)
     }
 
     fn skips_governor(policy: &str, count: usize) -> bool {

@@ -46,7 +46,7 @@ impl Oracle {
     }
 
     /// An oracle governor that judges energy by power figures.
-    pub fn new_with_power(
+    pub fn new_with_idle_power(
         states: &IdleStates,
         goal: OracleGoal,
         tick: TickRate,
@@ -75,7 +75,7 @@ impl Oracle {
         }
         let time = i64::try_from(idle).unwrap_or(i64::MAX);
         states
-            .without(self.table.enabled_longer_than(time))
+            .without(self.table.enabled_with_longer_residency(time))
             .deepest()
             .or(states.shallowest())
     }
@@ -87,7 +87,7 @@ impl Oracle {
             .map(|state| self.table.exit_latency(state))
             .min();
         soonest.map_or(states, |latency| {
-            states.without(self.table.enabled_slower_than(latency))
+            states.without(self.table.enabled_with_longer_exit(latency))
         })
     }
 }
@@ -119,7 +119,9 @@ impl Oracle {
     pub fn best_state(&self, true_idle: u64, package_saving: i64, latency_request: i64) -> usize {
         let enabled = self.table.enabled_states();
         let candidates = match self.goal {
-            OracleGoal::Energy => enabled.without(self.table.enabled_slower_than(latency_request)),
+            OracleGoal::Energy => {
+                enabled.without(self.table.enabled_with_longer_exit(latency_request))
+            }
             OracleGoal::Latency => self.states_with_shortest_exit(enabled),
         };
         self.least_energy_state(candidates, true_idle, package_saving)
@@ -189,7 +191,7 @@ mod tests {
     fn with_power_figures_the_break_even_follows_from_them() {
         let (list, power) = two_states();
         let mut oracle =
-            Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+            Oracle::new_with_idle_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // 1 W x T against 0.2 W x T + 2 W x 10 us: equal at 25 us.
         assert_eq!(oracle.select(&query(25_000, i64::MAX)).state, 0);
         assert_eq!(oracle.select(&query(25_001, i64::MAX)).state, 1);
@@ -199,7 +201,7 @@ mod tests {
     fn what_the_package_saves_counts_for_the_deepest_state() {
         let (list, power) = two_states();
         let mut oracle =
-            Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
+            Oracle::new_with_idle_power(&list, OracleGoal::Energy, TickRate::HZ_250, &power);
         // At 5 us C2 costs 21 uJ and C1 5 uJ.
         for (saving, state) in [(16_000_000_000, 0), (16_000_000_001, 1)] {
             let mut query = query(5_000, i64::MAX);
@@ -240,7 +242,7 @@ mod tests {
                 })
                 .collect();
             let mut oracle =
-                Oracle::new_with_power(&list, OracleGoal::Energy, TickRate::HZ_1000, &power);
+                Oracle::new_with_idle_power(&list, OracleGoal::Energy, TickRate::HZ_1000, &power);
             let chosen = oracle.select(&query(idle, limit)).state;
             for i in 0..list.len() {
                 if !list[i].disabled && list[i].exit_latency.0 as i64 <= limit {

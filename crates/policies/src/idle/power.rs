@@ -48,12 +48,12 @@ impl StatePower {
     /// Energy of an idle period in the state, the way in and out included, in fJ.
     #[inline(always)]
     pub fn idle_femtojoules(&self, idle: Nanoseconds) -> u128 {
-        self.asleep.femtojoules_over(idle) + self.transition_femtojoules(idle)
+        self.asleep.femtojoules_over(idle) + self.extra_transition_femtojoules(idle)
     }
 
     /// Extra energy for entering and leaving the state, beyond residence in the state, in fJ.
     #[inline(always)]
-    pub fn transition_femtojoules(&self, idle: Nanoseconds) -> u128 {
+    pub fn extra_transition_femtojoules(&self, idle: Nanoseconds) -> u128 {
         let entering = self.entry.0.min(idle.0);
         let leaving = if idle < self.entry {
             self.entry.0 - idle.0

@@ -42,7 +42,7 @@ impl ProgramForm {
 
     /// Splits a policy's text into its form and the text after the colon; `None` without such a
     /// prefix.
-    pub fn split_prefix(text: &str) -> Option<(Self, &str)> {
+    pub fn split_off_form(text: &str) -> Option<(Self, &str)> {
         let (name, rest) = text.split_once(':')?;
         Some((Self::by_policy_name(name)?, rest))
     }
@@ -56,7 +56,7 @@ impl ProgramForm {
     }
 
     /// Policy name with a placeholder for the path, `c:FILE` or `exec:FILE`.
-    pub const fn policy_label(self) -> &'static str {
+    pub const fn name_with_file_placeholder(self) -> &'static str {
         match self {
             Self::C => "c:FILE",
             Self::Exec => "exec:FILE",
@@ -78,13 +78,13 @@ pub trait GovernorStarter: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The governor cannot be started; the message says why and what to do.
-    fn check_governor(&self) -> Result<Option<String>, String> {
+    fn check_governor_for_warnings(&self) -> Result<Option<String>, String> {
         Ok(None)
     }
 
     /// File name and text of the governor's copy that is kept with results; `None` if no copy is
     /// kept.
-    fn copy_for_results(&self) -> Option<(String, &str)> {
+    fn file_to_keep_with_results(&self) -> Option<(String, &str)> {
         None
     }
 
@@ -119,7 +119,7 @@ pub trait RunningGovernor: fmt::Debug + Send {
     /// # Errors
     ///
     /// The governor cannot be informed.
-    fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String>;
+    fn set_state_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String>;
 }
 
 /// Answer by a user's own governor to a query.
@@ -230,8 +230,8 @@ impl Program {
     }
 
     /// File name and text of the governor's copy that is kept with results.
-    pub fn copy_for_results(&self) -> Option<(String, &str)> {
-        self.starter.as_ref()?.copy_for_results()
+    pub fn file_to_keep_with_results(&self) -> Option<(String, &str)> {
+        self.starter.as_ref()?.file_to_keep_with_results()
     }
 }
 
@@ -305,16 +305,16 @@ impl ProgramGovernor {
         self.failure.as_deref()
     }
 
-    pub(super) fn set_disabled(&mut self, state: usize, disabled: bool) {
-        self.table.set_disabled(state, disabled);
+    pub(super) fn set_state_disabled(&mut self, state: usize, disabled: bool) {
+        self.table.set_state_disabled(state, disabled);
         if let Some(running) = &mut self.running
-            && let Err(why) = running.set_disabled(state, disabled)
+            && let Err(why) = running.set_state_disabled(state, disabled)
         {
             self.stop_after_failure(&why);
         }
     }
 
-    fn query_running_governor(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
+    fn start_if_needed_and_query(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
         if self.running.is_none() {
             let starter = self.program.starter.as_ref().ok_or(
                 "it was not loaded: a governor of one's own runs where it is named, in sim, replay, study and policy idle",
@@ -367,7 +367,7 @@ impl IdleGovernor for ProgramGovernor {
             self.failure = Some(why.clone());
             return none;
         }
-        self.query_running_governor(query).unwrap_or_else(|why| {
+        self.start_if_needed_and_query(query).unwrap_or_else(|why| {
             self.stop_after_failure(&why);
             none
         })
@@ -377,7 +377,7 @@ impl IdleGovernor for ProgramGovernor {
         self.last = Some((entered, *outcome));
     }
 
-    fn poll_limit(&self) -> Option<Nanoseconds> {
+    fn own_poll_limit(&self) -> Option<Nanoseconds> {
         self.poll_limit
     }
 }
@@ -464,7 +464,7 @@ mod tests {
             })
         }
 
-        fn set_disabled(&mut self, _: usize, _: bool) -> Result<(), String> {
+        fn set_state_disabled(&mut self, _: usize, _: bool) -> Result<(), String> {
             Ok(())
         }
     }
@@ -525,7 +525,7 @@ mod tests {
             (!self.fails).then_some(answer).ok_or("silent".to_owned())
         }
 
-        fn set_disabled(&mut self, _: usize, _: bool) -> Result<(), String> {
+        fn set_state_disabled(&mut self, _: usize, _: bool) -> Result<(), String> {
             Ok(())
         }
     }
@@ -560,7 +560,7 @@ mod tests {
             };
             (query, outcome)
         });
-        governor.replay_log(log.iter().map(|(q, o)| (q, o)), |_| {});
+        governor.replay_logged_calls(log.iter().map(|(q, o)| (q, o)), |_| {});
         let all = told.all.lock().unwrap();
         let [first, busy, again, half] = all[..] else {
             panic!("{all:?}")
@@ -596,7 +596,7 @@ mod tests {
     fn one_that_was_not_loaded_says_so() {
         let policy = parsed("c:x.c").unwrap().as_idle_policy().unwrap();
         let list = make_states(&[(0, 0), (2_000, 20_000)], false);
-        let mut governor = Governor::new_or_only_state(&policy, &list, TickRate::HZ_250);
+        let mut governor = Governor::new_or_only_state_rule(&policy, &list, TickRate::HZ_250);
         assert_eq!(governor.failure_reason(), None);
         governor.select(&IdleQuery::default());
         assert!(governor.failure_reason().unwrap().contains("not loaded"));

@@ -57,7 +57,7 @@ impl IdleGovernor for Deepest {
     fn select(&mut self, query: &IdleQuery) -> IdleDecision {
         let enabled = self.table.enabled_states();
         let state = enabled
-            .without(self.table.enabled_slower_than(query.latency_request))
+            .without(self.table.enabled_with_longer_exit(query.latency_request))
             .deepest()
             .or(enabled.shallowest())
             .unwrap_or(0);

@@ -94,26 +94,26 @@ impl Times {
     }
 
     #[inline]
-    fn time_in_state(&self, state: usize) -> i64 {
+    fn time_for_state(&self, state: usize) -> i64 {
         self.0[state % SLOTS]
     }
 
     /// Indices of the states with a time above `limit`, among the first `count` states.
     #[inline]
-    fn states_above(&self, limit: i64, count: usize) -> StateSet {
+    fn states_with_longer_time(&self, limit: i64, count: usize) -> StateSet {
         // The compiler unrolls loops of a known length.
         if count <= SHORT_TABLE {
-            indices_above(limit, &self.0[..SHORT_TABLE])
+            indices_of_longer_times(limit, &self.0[..SHORT_TABLE])
         } else if count <= MEDIUM_TABLE {
-            indices_above(limit, &self.0[..MEDIUM_TABLE])
+            indices_of_longer_times(limit, &self.0[..MEDIUM_TABLE])
         } else {
-            indices_above(limit, &self.0[..MAX_STATES])
+            indices_of_longer_times(limit, &self.0[..MAX_STATES])
         }
     }
 }
 
 #[inline(always)]
-fn indices_above(limit: i64, times: &[i64]) -> StateSet {
+fn indices_of_longer_times(limit: i64, times: &[i64]) -> StateSet {
     let mut set = 0;
     for (i, &time) in times.iter().enumerate() {
         set |= u32::from(time > limit) << i;
@@ -173,12 +173,12 @@ impl StateTable {
 
     #[inline]
     pub(crate) fn exit_latency(&self, state: usize) -> i64 {
-        self.exit_latency.time_in_state(state)
+        self.exit_latency.time_for_state(state)
     }
 
     #[inline]
     pub(crate) fn target_residency(&self, state: usize) -> i64 {
-        self.target_residency.time_in_state(state)
+        self.target_residency.time_for_state(state)
     }
 
     /// Idle states that are not switched off.
@@ -199,7 +199,7 @@ impl StateTable {
 
     /// Switches an idle state off or on, as writing to its `disable` file in sysfs does. An index
     /// that the table does not have is ignored.
-    pub(crate) fn set_disabled(&mut self, state: usize, disabled: bool) {
+    pub(crate) fn set_state_disabled(&mut self, state: usize, disabled: bool) {
         if state < self.count {
             let bit = 1 << state;
             self.enabled.0 = self.enabled.0 & !bit | if disabled { 0 } else { bit };
@@ -208,35 +208,39 @@ impl StateTable {
 
     /// Idle states, enabled or not, whose target residency is at most `time` ns.
     #[inline]
-    pub(crate) fn states_paying_off_within(&self, time: i64) -> StateSet {
-        self.present
-            .without(self.target_residency.states_above(time, self.count))
+    pub(crate) fn all_states_paying_off_within(&self, time: i64) -> StateSet {
+        self.present.without(
+            self.target_residency
+                .states_with_longer_time(time, self.count),
+        )
     }
 
     /// Enabled idle states whose exit latency is longer than `limit` ns.
     #[inline]
-    pub(crate) fn enabled_slower_than(&self, limit: i64) -> StateSet {
+    pub(crate) fn enabled_with_longer_exit(&self, limit: i64) -> StateSet {
         // Shortcut: usually nobody limits latency, so that this check is the whole cost.
         if limit >= self.slowest {
             return StateSet(0);
         }
         self.enabled
-            .intersection(self.exit_latency.states_above(limit, self.count))
+            .intersection(self.exit_latency.states_with_longer_time(limit, self.count))
     }
 
     /// Enabled idle states whose target residency is longer than `time` ns.
     #[inline]
-    pub(crate) fn enabled_longer_than(&self, time: i64) -> StateSet {
-        self.enabled
-            .intersection(self.target_residency.states_above(time, self.count))
+    pub(crate) fn enabled_with_longer_residency(&self, time: i64) -> StateSet {
+        self.enabled.intersection(
+            self.target_residency
+                .states_with_longer_time(time, self.count),
+        )
     }
 
     /// Enabled idle state to fall back to from `state` when only `time` ns are left: the deepest
     /// shallower one that pays off, or else the shallowest one, or else `state` itself.
     #[inline]
-    pub(crate) fn fall_back_state(&self, state: usize, time: i64) -> usize {
+    pub(crate) fn deepest_shallower_state_within(&self, state: usize, time: i64) -> usize {
         let shallower = self.enabled.shallower_than(state);
-        let fitting = shallower.without(self.enabled_longer_than(time));
+        let fitting = shallower.without(self.enabled_with_longer_residency(time));
         fitting
             .deepest()
             .or(shallower.shallowest())
@@ -256,8 +260,8 @@ mod tests {
         assert_eq!(table.state_count(), 1);
         assert_eq!((table.exit_latency(1), table.target_residency(1)), (0, 0));
         assert!(!table.is_polling(1));
-        assert!(table.enabled_longer_than(-1).shallowest() == Some(0));
-        assert!(table.enabled_longer_than(-1).deepest() == Some(0));
+        assert!(table.enabled_with_longer_residency(-1).shallowest() == Some(0));
+        assert!(table.enabled_with_longer_residency(-1).deepest() == Some(0));
     }
 
     proptest! {
@@ -278,17 +282,17 @@ mod tests {
                 .or(shallower.first())
                 .copied()
                 .unwrap_or(state);
-            prop_assert_eq!(table.fall_back_state(state, time), expected);
+            prop_assert_eq!(table.deepest_shallower_state_within(state, time), expected);
         }
 
         #[test]
         fn disabling_a_state_takes_it_out_of_every_set(list in any_state_table(), state in 0_usize..12) {
             let mut table = StateTable::new(&list);
-            table.set_disabled(state, true);
+            table.set_state_disabled(state, true);
             prop_assert!(!table.enabled_states().contains(state));
-            prop_assert!(!table.enabled_slower_than(-1).contains(state));
-            prop_assert!(!table.enabled_longer_than(-1).contains(state));
-            table.set_disabled(state, false);
+            prop_assert!(!table.enabled_with_longer_exit(-1).contains(state));
+            prop_assert!(!table.enabled_with_longer_residency(-1).contains(state));
+            table.set_state_disabled(state, false);
             prop_assert_eq!(table.enabled_states().contains(state), state < list.len());
         }
     }

@@ -89,14 +89,14 @@ fn parse_call(row: Row<'_>, clock: &mut u64) -> Result<Call, ReadError> {
         after_tick: false,
         latency_request: row.parse_unsigned(3, i64::MAX as u64)? as i64,
         nr_iowait: row.parse_unsigned(4, u64::from(u32::MAX))? as u32,
-        clock: row.parse_time_not_before(5, clock)?,
+        clock: row.parse_time_and_advance(5, clock)?,
         true_idle: residency,
         package_saving: 0,
     };
     let reflect_clock = if residency == 0 {
         row.parse_unsigned(6, u64::MAX)?
     } else {
-        row.parse_time_not_before(6, &mut query.clock.clone())?
+        row.parse_time_and_advance(6, &mut query.clock.clone())?
     };
     Ok(Call {
         query,

@@ -49,7 +49,7 @@ pub fn read_util_updates(input: impl Read, file: &str) -> Result<Vec<UtilUpdate>
     let mut events = Vec::new();
     while let Some(row) = rows.next_row()? {
         events.push(UtilUpdate {
-            time: Nanoseconds(row.parse_time_not_before(0, &mut clock)?),
+            time: Nanoseconds(row.parse_time_and_advance(0, &mut clock)?),
             iowait: row.parse_flag(1)?,
             max_capacity: Capacity(row.parse_unsigned(2, u64::from(u32::MAX))? as u32),
         });
@@ -84,7 +84,7 @@ fn read_times_with_flag(
     let mut clock = 0;
     let mut events = Vec::new();
     while let Some(row) = rows.next_row()? {
-        let time = Nanoseconds(row.parse_time_not_before(0, &mut clock)?);
+        let time = Nanoseconds(row.parse_time_and_advance(0, &mut clock)?);
         events.push((time, row.parse_flag(1)?));
     }
     Ok(events)

@@ -227,7 +227,7 @@ impl<'a> Row<'a> {
     }
 
     /// Reads a field as a time no earlier than `earlier`, and sets `earlier` to the time.
-    pub(crate) fn parse_time_not_before(
+    pub(crate) fn parse_time_and_advance(
         &self,
         field: usize,
         earlier: &mut u64,

@@ -106,7 +106,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
 };
 
 /// Number of a named energy-performance preference in AMD's driver; `None` for an unknown name.
-pub fn epp_number(name: &str) -> Option<u8> {
+pub fn amd_epp_number_by_name(name: &str) -> Option<u8> {
     NAMED
         .iter()
         .find(|(known, _)| *known == name)

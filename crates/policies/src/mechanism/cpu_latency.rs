@@ -97,7 +97,7 @@ mod tests {
         let limit = &set.cpu_latency().unwrap().limit;
         let states = states.iter();
         limit
-            .limit_for_states(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))))
+            .resolve_for_states(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))))
             .map(|limit| limit.map(Nanoseconds::as_micros))
             .map_err(|e| e.to_string())
     }

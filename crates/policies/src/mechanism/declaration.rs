@@ -146,7 +146,8 @@ impl Mechanism {
 
     /// Name of the mechanism with a placeholder for required text: `menu`, `c:FILE`.
     pub fn name_with_placeholder(&self) -> &'static str {
-        ProgramForm::by_policy_name(self.name).map_or(self.name, ProgramForm::policy_label)
+        ProgramForm::by_policy_name(self.name)
+            .map_or(self.name, ProgramForm::name_with_file_placeholder)
     }
 
     /// Example of the mechanism in a policy set, with every key that has to be given.

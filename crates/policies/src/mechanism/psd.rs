@@ -6,7 +6,7 @@ use wakepath_units::{Nanoseconds, quantity};
 use super::idle_states::{parse_state_name, parse_whole_microseconds};
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit, choice_key};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
-use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdSettings};
+use crate::psd::{Ceiling, LeaseCeiling, LeaseRule, LeaseTrigger, PsdSettings};
 
 static TIMEOUT: Key<Nanoseconds> = Key {
     info: KeyInfo {
@@ -36,12 +36,12 @@ static CEILING: Key<LeaseCeiling> = Key {
         parse_lease_ceiling,
     ),
 };
-static GRANT: Key<Grant> = choice_key(
+static GRANT: Key<LeaseTrigger> = choice_key(
     "grant",
     &[
-        ("completion", Grant::Completion),
-        ("issue", Grant::Issue),
-        ("both", Grant::Both),
+        ("completion", LeaseTrigger::Completion),
+        ("issue", LeaseTrigger::Issue),
+        ("both", LeaseTrigger::Both),
     ],
     "completion",
     "issue",
@@ -102,7 +102,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
             grant: given.value_or_default(&GRANT)?,
             start_after: given
                 .given_value(&START_AFTER)?
-                .unwrap_or_else(|| rule.default_start_after()),
+                .unwrap_or_else(|| rule.default_first_granting_io()),
             rule,
         }))
     },

@@ -15,7 +15,7 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     overlaps: &[],
     build: |given| {
         let kernel = given.version_or_bare();
-        if teo::has_known_rules(kernel) {
+        if teo::has_built_in_teo_rules(kernel) {
             return Ok(Policy::Idle(IdlePolicy::Teo(kernel)));
         }
         Err(SpecError::UnknownVersion {

@@ -42,7 +42,10 @@ impl PolicySet {
         let mut set = self.without_profile();
         let mut notes: Vec<String> = profile.uncovered_settings_note().into_iter().collect();
         for choices in profile.alternatives_per_setting() {
-            if choices.iter().any(|policy| set.decides_same_as(policy)) {
+            if choices
+                .iter()
+                .any(|policy| set.decides_kind_or_setting_of(policy))
+            {
                 continue;
             }
             if let Some(policy) = choices.iter().find(|policy| machine_has(policy, &set)) {
@@ -71,10 +74,10 @@ impl PolicySet {
         let mut kept = self.clone();
         for policy in self.policies() {
             if let Some(own) = machine_policies.policy_of_kind(policy.kind())
-                && !given_set.decides_same_as(policy)
+                && !given_set.decides_kind_or_setting_of(policy)
             {
-                let left_out = self.keys_set_elsewhere(policy);
-                kept = kept.with_policy(policy.fill_gaps_from(own, &left_out))?;
+                let left_out = self.keys_changed_by_other_mechanisms(policy);
+                kept = kept.with_policy(policy.fill_gaps_from_machine_policy(own, &left_out))?;
             }
         }
         Ok(kept)

@@ -20,7 +20,7 @@ fn split_off_tool(text: &str) -> Option<(&'static Tool, &str)> {
 }
 
 /// Whether a part of a policy set names a tool's profile, or tries to.
-pub(crate) fn is_profile(text: &str) -> bool {
+pub(crate) fn begins_with_profile_tool(text: &str) -> bool {
     split_off_tool(text).is_some()
 }
 
@@ -29,7 +29,9 @@ pub(crate) fn is_profile(text: &str) -> bool {
 /// # Errors
 ///
 /// The tool has no such profile here, or the text is malformed.
-pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecError>> {
+pub(crate) fn find_profile_if_tool_named(
+    text: &str,
+) -> Option<Result<&'static Profile, SpecError>> {
     let (tool, rest) = split_off_tool(text.trim())?;
     let name = rest
         .strip_prefix('[')

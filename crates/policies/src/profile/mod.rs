@@ -13,7 +13,7 @@ mod published;
 
 pub use self::declaration::{Profile, Tool};
 pub use self::expand::Expanded;
-pub(crate) use self::find::{find_profile, is_profile, profile_tools};
+pub(crate) use self::find::{begins_with_profile_tool, find_profile_if_tool_named, profile_tools};
 pub use self::published::PROFILES;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
 
-use crate::idle::limit::{NoSuchState, find_state_index};
+use crate::idle::limit::{NoSuchState, find_state_index_by_name};
 use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
 
 /// Deepest sleep of a CPU while its lease holds.
@@ -70,7 +70,7 @@ impl LeaseCeiling {
                 return Ok(ceiling.map_or(Ceiling::Shallowest, Ceiling::Latency));
             }
         };
-        find_state_index(states, name).map(Ceiling::State)
+        find_state_index_by_name(states, name).map(Ceiling::State)
     }
 }
 
@@ -113,7 +113,7 @@ impl Ceiling {
 
     /// Whether a governor chose a state that is switched off because of a ceiling that names a
     /// state: menu takes state 0 when no latency is allowed, enabled or not.
-    fn drove_into_disabled_state(self, states: &IdleStates, state: usize) -> bool {
+    fn is_state_ceiling_with_disabled_answer(self, states: &IdleStates, state: usize) -> bool {
         matches!(self, Self::State(_)) && states[state].disabled
     }
 
@@ -122,7 +122,7 @@ impl Ceiling {
     /// The governor sees the lowered latency request, so that its memory stays in step with what happens. An answer
     /// deeper than the ceiling is replaced by the deepest enabled state up to it. In the shallowest state the tick is
     /// left alone, so that the CPU decides anew when the lease is over.
-    pub fn select_below_ceiling<G: IdleGovernor>(
+    pub fn select_up_to_ceiling<G: IdleGovernor>(
         self,
         states: &IdleStates,
         governor: &mut G,
@@ -139,7 +139,8 @@ impl Ceiling {
                 state: deepest,
                 stop_tick: false,
             };
-        } else if decision.state > deepest || self.drove_into_disabled_state(states, decision.state)
+        } else if decision.state > deepest
+            || self.is_state_ceiling_with_disabled_answer(states, decision.state)
         {
             let limit = Nanoseconds(query.latency_request.max(0) as u64);
             decision.state = deepest_state_within(states, deepest, limit);
@@ -174,7 +175,7 @@ mod tests {
                 latency_request,
                 ..IdleQuery::default()
             };
-            let decision = Ceiling::State(2).select_below_ceiling(&list, &mut governor, &query);
+            let decision = Ceiling::State(2).select_up_to_ceiling(&list, &mut governor, &query);
             assert_eq!(decision.state, 1, "{latency_request}");
         }
     }
@@ -190,7 +191,7 @@ mod tests {
             for ceiling in [Ceiling::Shallowest, Ceiling::State(index)] {
                 let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
                 for (query, outcome) in &history {
-                    let decision = ceiling.select_below_ceiling(&list, &mut governor, query);
+                    let decision = ceiling.select_up_to_ceiling(&list, &mut governor, query);
                     let first = list.iter().position(|s| !s.disabled).unwrap_or(0);
                     if ceiling == Ceiling::Shallowest {
                         prop_assert_eq!(decision.state, first);

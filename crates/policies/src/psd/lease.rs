@@ -1,5 +1,5 @@
 //! A CPU's lease by one of three rules: the proposed kernel patch, wakepath's kernel module
-//! (`module/wakepath_psd.c`), or `wakepath daemon` (`crates/daemon/bpf/block_io.bpf.c` and [`HeardLease`]).
+//! (`module/wakepath_psd.c`), or `wakepath daemon` (`crates/daemon/bpf/block_io.bpf.c` and [`DaemonLease`]).
 
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -13,8 +13,8 @@ const LOOKS: u64 = 2;
 
 /// A CPU's lease.
 #[derive(Clone, Debug)]
-pub struct Lease {
-    burst: Burst,
+pub struct IdleDepthLease {
+    burst: IoBurst,
     rule: Rule,
 }
 
@@ -27,7 +27,7 @@ enum Rule {
 
 /// A CPU's lease as seen when the CPU goes idle; holds until the CPU's next I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeaseView {
+pub struct IdleDepthLeaseView {
     /// End of the lease in ns; 0 without a lease.
     until: u64,
     /// First time, in ns, when a timer of the lease interrupts the CPU.
@@ -37,12 +37,12 @@ pub struct LeaseView {
     every: u64,
 }
 
-impl Lease {
+impl IdleDepthLease {
     /// No lease yet.
     pub fn new(policy: &PsdPolicy, tick: TickRate) -> Self {
         let timeout = u64::from(policy.timeout_ms) * 1_000_000;
         Self {
-            burst: Burst {
+            burst: IoBurst {
                 timeout,
                 start_after: policy.start_after,
                 last: 0,
@@ -63,29 +63,29 @@ impl Lease {
                     look: (timeout / LOOKS).max(1),
                     begun: None,
                     last: 0,
-                    heard: HeardLease::default(),
+                    heard: DaemonLease::default(),
                 }),
             },
         }
     }
 
     /// Handles an I/O of the CPU, which may begin or extend the lease. Times must not go back.
-    pub fn handle_io(&mut self, now: Nanoseconds) {
+    pub fn begin_or_extend_for_io(&mut self, now: Nanoseconds) {
         if self.burst.timeout == 0 {
             return;
         }
         match &mut self.rule {
             Rule::Patch(lease) => {
-                if self.burst.count_io(now.0) {
+                if self.burst.count_io_and_check_burst(now.0) {
                     lease.extend_for_io(now.0);
                 }
             }
             Rule::Module(lease) => {
-                if self.burst.count_io(now.0) {
+                if self.burst.count_io_and_check_burst(now.0) {
                     lease.extend_for_io(now.0);
                 }
             }
-            Rule::Daemon(lease) => lease.handle_io(&mut self.burst, now.0),
+            Rule::Daemon(lease) => lease.begin_or_extend_for_io(&mut self.burst, now.0),
         }
     }
 
@@ -105,7 +105,7 @@ impl Lease {
 
     /// The lease as seen by the CPU when it goes idle at `now`.
     #[inline]
-    pub fn view_at(&self, now: Nanoseconds) -> LeaseView {
+    pub fn view_when_going_idle(&self, now: Nanoseconds) -> IdleDepthLeaseView {
         let until = self.end_without_further_io().0;
         let (look, every) = match &self.rule {
             // With the patch's rule the tick goes on, and the governor is asked again after each
@@ -115,11 +115,11 @@ impl Lease {
             Rule::Module(_) => (until, 0),
             Rule::Daemon(lease) => (lease.next_look_after(now.0), lease.look),
         };
-        LeaseView { until, look, every }
+        IdleDepthLeaseView { until, look, every }
     }
 }
 
-impl LeaseView {
+impl IdleDepthLeaseView {
     /// Whether the lease still holds at `now`.
     #[inline(always)]
     pub fn holds_at(&self, now: Nanoseconds) -> bool {
@@ -144,7 +144,7 @@ impl LeaseView {
 
 /// Counter of I/Os that follow each other closely: a lease after a single I/O may serve none.
 #[derive(Clone, Copy, Debug)]
-struct Burst {
+struct IoBurst {
     /// Longest gap between I/Os of a burst, in ns; a later I/O begins a new burst.
     timeout: u64,
     start_after: u32,
@@ -152,9 +152,9 @@ struct Burst {
     count: u32,
 }
 
-impl Burst {
+impl IoBurst {
     /// Counts an I/O in its burst. Returns whether the burst is long enough for a lease.
-    fn count_io(&mut self, now: u64) -> bool {
+    fn count_io_and_check_burst(&mut self, now: u64) -> bool {
         if now.saturating_sub(self.last) > self.timeout {
             self.count = 0;
         }
@@ -215,11 +215,11 @@ struct WatchedLease {
     begun: Option<u64>,
     /// Time of the last I/O in the burst, in ns.
     last: u64,
-    heard: HeardLease,
+    heard: DaemonLease,
 }
 
 impl WatchedLease {
-    fn handle_io(&mut self, burst: &mut Burst, now: u64) {
+    fn begin_or_extend_for_io(&mut self, burst: &mut IoBurst, now: u64) {
         if self.begun.is_some() {
             if now <= self.end_without_further_io() {
                 // An I/O while the lease holds is only counted.
@@ -230,7 +230,7 @@ impl WatchedLease {
                 .handle_event(BurstEvent::Quiet, self.end_without_further_io());
             self.begun = None;
         }
-        if burst.count_io(now) {
+        if burst.count_io_and_check_burst(now) {
             (self.begun, self.last) = (Some(now), now);
             self.heard.handle_event(BurstEvent::Io, now);
         }
@@ -266,14 +266,14 @@ pub enum BurstEvent {
 
 /// A CPU's lease as the daemon in user space sees it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HeardLease {
+pub struct DaemonLease {
     /// Time of the latest I/O that was heard of, in ns.
     last: u64,
     wanted: bool,
     given: bool,
 }
 
-impl HeardLease {
+impl DaemonLease {
     /// Handles an event of the time in ns. Events may arrive out of order.
     pub fn handle_event(&mut self, event: BurstEvent, time: u64) {
         match event {
@@ -294,7 +294,7 @@ impl HeardLease {
 
     /// Takes the pending change: give a lease (`true`), withdraw the lease (`false`), or nothing. A
     /// lease that begins and ends in between changes nothing.
-    pub fn take_change(&mut self) -> Option<bool> {
+    pub fn take_pending_grant_or_withdrawal(&mut self) -> Option<bool> {
         let changes = self.wanted != self.given;
         self.given = self.wanted;
         changes.then_some(self.wanted)
@@ -322,30 +322,30 @@ mod tests {
         }
     }
 
-    fn lease(rule: LeaseRule, start_after: u32) -> Lease {
-        Lease::new(&policy(rule, 4, start_after), TickRate::HZ_250)
+    fn lease(rule: LeaseRule, start_after: u32) -> IdleDepthLease {
+        IdleDepthLease::new(&policy(rule, 4, start_after), TickRate::HZ_250)
     }
 
     /// End of a lease after I/Os at given times, all in ms.
-    fn end_ms(mut lease: Lease, ios: &[u64]) -> u64 {
+    fn end_ms(mut lease: IdleDepthLease, ios: &[u64]) -> u64 {
         for io in ios {
-            lease.handle_io(Nanoseconds(io * MS));
+            lease.begin_or_extend_for_io(Nanoseconds(io * MS));
         }
         lease.end_without_further_io().0 / MS
     }
 
     #[test]
     fn three_milliseconds_are_one_tick_of_250_hz() {
-        let mut lease = Lease::new(&PsdPolicy::default(), TickRate::HZ_250);
+        let mut lease = IdleDepthLease::new(&PsdPolicy::default(), TickRate::HZ_250);
         assert!(!lease.holds_at(Nanoseconds(0)));
-        lease.handle_io(Nanoseconds(5 * MS));
+        lease.begin_or_extend_for_io(Nanoseconds(5 * MS));
         // Granted in the tick from 4 ms to 8 ms, so it ends at 8 ms.
         assert!(lease.holds_at(Nanoseconds(5 * MS)));
         assert!(lease.holds_at(Nanoseconds(8 * MS - 1)));
         assert!(!lease.holds_at(Nanoseconds(8 * MS)));
         assert_eq!(
             lease
-                .view_at(Nanoseconds(6 * MS))
+                .view_when_going_idle(Nanoseconds(6 * MS))
                 .next_timer_after(Nanoseconds(6 * MS)),
             None
         );
@@ -354,8 +354,8 @@ mod tests {
     #[test]
     fn no_timeout_means_no_lease() {
         for rule in [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon] {
-            let mut lease = Lease::new(&policy(rule, 0, 1), TickRate::HZ_1000);
-            lease.handle_io(Nanoseconds(10 * MS));
+            let mut lease = IdleDepthLease::new(&policy(rule, 0, 1), TickRate::HZ_1000);
+            lease.begin_or_extend_for_io(Nanoseconds(10 * MS));
             assert!(!lease.holds_at(Nanoseconds(10 * MS)), "{rule:?}");
         }
     }
@@ -397,10 +397,10 @@ mod tests {
     fn timer_looks(rule: LeaseRule) -> Vec<u64> {
         let mut lease = lease(rule, 1);
         for io in [101, 102, 104] {
-            lease.handle_io(Nanoseconds(io * MS));
+            lease.begin_or_extend_for_io(Nanoseconds(io * MS));
         }
         let mut now = Nanoseconds(104 * MS);
-        let view = lease.view_at(now);
+        let view = lease.view_when_going_idle(now);
         let mut looks = Vec::new();
         while let Some(next) = view.next_timer_after(now) {
             looks.push(next.0 / MS);
@@ -419,17 +419,17 @@ mod tests {
 
     #[test]
     fn an_end_that_was_overtaken_does_not_count() {
-        let mut lease = HeardLease::default();
+        let mut lease = DaemonLease::default();
         lease.handle_event(BurstEvent::Io, 50);
         lease.handle_event(BurstEvent::Quiet, 20);
-        assert_eq!(lease.take_change(), Some(true));
-        assert_eq!(lease.take_change(), None);
+        assert_eq!(lease.take_pending_grant_or_withdrawal(), Some(true));
+        assert_eq!(lease.take_pending_grant_or_withdrawal(), None);
         lease.handle_event(BurstEvent::Quiet, 50);
-        assert_eq!(lease.take_change(), Some(false));
+        assert_eq!(lease.take_pending_grant_or_withdrawal(), Some(false));
         // What begins and ends at once changes nothing.
         lease.handle_event(BurstEvent::Io, 60);
         lease.handle_event(BurstEvent::Quiet, 70);
-        assert_eq!(lease.take_change(), None);
+        assert_eq!(lease.take_pending_grant_or_withdrawal(), None);
     }
 
     /// `block_io.bpf.c` step by step, with its timer.
@@ -463,7 +463,7 @@ mod tests {
         }
 
         /// Hands on all new events, and returns whether user space then wants the lease.
-        fn tell(&mut self, heard: &mut HeardLease, until: u64) -> bool {
+        fn tell(&mut self, heard: &mut DaemonLease, until: u64) -> bool {
             for (event, time) in self.events.drain(..) {
                 assert!(time <= until);
                 heard.handle_event(event, time);
@@ -498,10 +498,10 @@ mod tests {
             start_after in 1_u32..4,
         ) {
             let policy = policy(LeaseRule::Daemon, 4, start_after);
-            let mut lease = Lease::new(&policy, TickRate::HZ_250);
+            let mut lease = IdleDepthLease::new(&policy, TickRate::HZ_250);
             let mut program = Program::default();
             let mut now = 20 * MS;
-            let mut heard = HeardLease::default();
+            let mut heard = DaemonLease::default();
             for gap in gaps {
                 // Both a little before the I/O and just after it.
                 program.look(now + gap, policy);
@@ -509,7 +509,7 @@ mod tests {
                 prop_assert_eq!(lease.holds_at(before), program.tell(&mut heard, before.0));
                 now += gap;
                 program.io(now, policy);
-                lease.handle_io(Nanoseconds(now));
+                lease.begin_or_extend_for_io(Nanoseconds(now));
                 prop_assert_eq!(lease.holds_at(Nanoseconds(now)), program.tell(&mut heard, now));
             }
         }
@@ -522,8 +522,8 @@ mod tests {
             hz in 1_u32..=1000,
         ) {
             let tick = TickRate::new(hz).unwrap();
-            let mut lease = Lease::new(&policy(LeaseRule::Patch, timeout, 1), tick);
-            lease.handle_io(Nanoseconds(now));
+            let mut lease = IdleDepthLease::new(&policy(LeaseRule::Patch, timeout, 1), tick);
+            lease.begin_or_extend_for_io(Nanoseconds(now));
             let (timeout, period) = (u64::from(timeout) * MS, tick.period().0);
             // A tick's period is itself rounded to whole nanoseconds.
             let slack = period + timeout / 1_000;
@@ -543,9 +543,9 @@ mod tests {
             let mut now = 0;
             for gap in gaps {
                 now += gap;
-                lease.handle_io(Nanoseconds(now));
+                lease.begin_or_extend_for_io(Nanoseconds(now));
                 prop_assert_eq!(lease.end_without_further_io().0, now + 4 * MS);
-                let look = lease.view_at(Nanoseconds(now)).next_timer_after(Nanoseconds(now)).unwrap();
+                let look = lease.view_when_going_idle(Nanoseconds(now)).next_timer_after(Nanoseconds(now)).unwrap();
                 prop_assert!(now < look.0 && look.0 <= now + 4 * MS);
             }
         }

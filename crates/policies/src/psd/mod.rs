@@ -2,12 +2,12 @@
 //! for a while, because the next one is probably near.
 //!
 //! Source: the proposed kernel patch with this name, in no released kernel. wakepath's kernel module and daemon use
-//! rules of their own ([`Lease`]).
+//! rules of their own ([`IdleDepthLease`]).
 
 mod ceiling;
 mod lease;
 mod settings;
 
 pub use ceiling::{Ceiling, LeaseCeiling, ceiling_just_above_c1};
-pub use lease::{BurstEvent, HeardLease, Lease, LeaseView};
-pub use settings::{Grant, LeaseRule, PsdError, PsdPolicy, PsdSettings};
+pub use lease::{BurstEvent, DaemonLease, IdleDepthLease, IdleDepthLeaseView};
+pub use settings::{LeaseRule, LeaseTrigger, PsdError, PsdPolicy, PsdSettings};

@@ -10,7 +10,7 @@ use crate::idle::limit::NoSuchState;
 /// Which event gives a CPU a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Grant {
+pub enum LeaseTrigger {
     /// A block I/O completion on the CPU gives a lease, as in the proposed kernel patch.
     #[default]
     Completion,
@@ -20,14 +20,14 @@ pub enum Grant {
     Both,
 }
 
-impl Grant {
+impl LeaseTrigger {
     /// Whether an I/O completion on the CPU gives a lease.
-    pub fn grants_on_completion(self) -> bool {
+    pub fn is_completion_a_trigger(self) -> bool {
         self != Self::Issue
     }
 
     /// Whether a request that the CPU issues gives a lease.
-    pub fn grants_on_issue(self) -> bool {
+    pub fn is_issue_a_trigger(self) -> bool {
         self != Self::Completion
     }
 }
@@ -51,8 +51,8 @@ impl LeaseRule {
         PsdSettings {
             timeout_ms: 3,
             ceiling: self.default_ceiling(),
-            grant: Grant::Completion,
-            start_after: self.default_start_after(),
+            grant: LeaseTrigger::Completion,
+            start_after: self.default_first_granting_io(),
             rule: self,
         }
     }
@@ -68,7 +68,7 @@ impl LeaseRule {
     }
 
     /// Default for the I/O of a burst that gives the first lease, under this lease rule.
-    pub const fn default_start_after(self) -> u32 {
+    pub const fn default_first_granting_io(self) -> u32 {
         match self {
             Self::Patch | Self::Module => 1,
             Self::Daemon => 2,
@@ -84,7 +84,7 @@ pub struct PsdSettings {
     /// How deeply a CPU with a lease may sleep.
     pub ceiling: LeaseCeiling,
     /// Which event gives a CPU a lease.
-    pub grant: Grant,
+    pub grant: LeaseTrigger,
     /// Number of the I/O within a burst that grants the first lease, 1 to 1000.
     pub start_after: u32,
     /// Lease rule.
@@ -124,7 +124,7 @@ pub struct PsdPolicy {
     /// How deeply a CPU may sleep while a lease holds.
     pub ceiling: Ceiling,
     /// Which event gives a CPU a lease.
-    pub grant: Grant,
+    pub grant: LeaseTrigger,
     /// Number of the I/O within a burst that grants the first lease.
     pub start_after: u32,
     /// Lease rule.
@@ -136,7 +136,7 @@ impl Default for PsdPolicy {
         Self {
             timeout_ms: 3,
             ceiling: Ceiling::default(),
-            grant: Grant::default(),
+            grant: LeaseTrigger::default(),
             start_after: 1,
             rule: LeaseRule::default(),
         }

@@ -16,7 +16,7 @@ use crate::mechanism::key::AnyKey;
 use crate::mechanism::{
     GivenKey, GivenPolicy, Kind, MECHANISMS, Mechanism, Policy, find_mechanism,
 };
-use crate::profile::{is_profile, profile_tools};
+use crate::profile::{begins_with_profile_tool, profile_tools};
 use crate::psd::PsdSettings;
 
 /// A policy as users write it: mechanism, version and keys.
@@ -134,7 +134,7 @@ impl PolicySpec {
             name: self.to_string(),
             wanted: add_article(wanted.name_for_users()),
             actual: add_article(self.kind().name_for_users()),
-            known: list_names(Some(wanted)),
+            known: list_policy_names(Some(wanted)),
         }
     }
 
@@ -218,7 +218,7 @@ impl PolicySpec {
     /// Fills the policy's gaps from `own`, the policy that a machine runs: with the same mechanism,
     /// its version and keys apply where this policy has none. Keys in `left_out`, and keys that
     /// contradict this policy, are ignored.
-    pub(crate) fn fill_gaps_from(&self, own: &Self, left_out: &[&str]) -> Self {
+    pub(crate) fn fill_gaps_from_machine_policy(&self, own: &Self, left_out: &[&str]) -> Self {
         if own.mechanism != self.mechanism {
             return self.clone();
         }
@@ -325,13 +325,13 @@ impl FromStr for PolicySpec {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
-        if is_profile(text) {
+        if begins_with_profile_tool(text) {
             return Err(SpecError::Profile {
                 text: text.to_owned(),
                 problem: "a profile stands for several policies; one is wanted here".to_owned(),
             });
         }
-        if let Some((form, rest)) = ProgramForm::split_prefix(text) {
+        if let Some((form, rest)) = ProgramForm::split_off_form(text) {
             let program = Program::parse(form, rest)?;
             let mechanism = find_mechanism_or_suggest(form.policy_name())?;
             return Self::new(mechanism, None, Vec::new(), Some(&program));
@@ -341,7 +341,7 @@ impl FromStr for PolicySpec {
             return Err(SpecError::syntax_error(text, "the name is missing"));
         }
         let mechanism = find_mechanism_or_suggest(parts.name)?;
-        let version = choose_version(mechanism, parts.version)?;
+        let version = parse_version_or_bare(mechanism, parts.version)?;
         let keys = match parts.keys {
             Some(keys) => parse_keys(mechanism, keys, text)?,
             None => Vec::new(),
@@ -451,7 +451,7 @@ fn find_mechanism_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError
             || ".".to_owned(),
             |name| format!("; did you mean `{name}`?"),
         ),
-        known: list_names(None),
+        known: list_policy_names(None),
     })
 }
 
@@ -488,7 +488,7 @@ fn find_and_check_key(
 
 /// Version for a mechanism: the one after the `@`, or else the bare name's. `None` for a mechanism
 /// without versions.
-fn choose_version(
+fn parse_version_or_bare(
     mechanism: &'static Mechanism,
     wanted: Option<&str>,
 ) -> Result<Option<KernelVersion>, SpecError> {
@@ -521,7 +521,7 @@ fn add_article(kind: &str) -> String {
 }
 
 /// Names of the mechanisms of a kind, or of all mechanisms and tools with profiles.
-fn list_names(kind: Option<Kind>) -> String {
+fn list_policy_names(kind: Option<Kind>) -> String {
     let mechanisms = MECHANISMS
         .iter()
         .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))

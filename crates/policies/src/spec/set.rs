@@ -16,7 +16,7 @@ use crate::kernel_config::KernelConfig;
 use crate::latency::{CpuLatency, DriveLatency};
 use crate::mechanism::{Kind, Policy};
 use crate::poll::PollPolicy;
-use crate::profile::{Profile, find_profile};
+use crate::profile::{Profile, find_profile_if_tool_named};
 use crate::psd::PsdSettings;
 
 /// Name of the empty policy set: everything stays as on the machine.
@@ -61,10 +61,12 @@ impl PolicySet {
     ///
     /// As [`PolicySet::join_sets`], or a name belongs to no policy and no profile.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
-        let parts = names.into_iter().map(|name| match find_profile(name) {
-            Some(profile) => profile.map(Self::from),
-            None => name.parse::<PolicySpec>().map(Self::from),
-        });
+        let parts = names
+            .into_iter()
+            .map(|name| match find_profile_if_tool_named(name) {
+                Some(profile) => profile.map(Self::from),
+                None => name.parse::<PolicySpec>().map(Self::from),
+            });
         Self::join_sets(parts.collect::<Result<Vec<Self>, SpecError>>()?)
     }
 
@@ -139,7 +141,7 @@ impl PolicySet {
 
     /// Whether the set decides what `policy` decides: by a policy of the same kind, or one that
     /// changes the same setting.
-    pub fn decides_same_as(&self, policy: &PolicySpec) -> bool {
+    pub fn decides_kind_or_setting_of(&self, policy: &PolicySpec) -> bool {
         self.policies
             .iter()
             .any(|own| own.kind() == policy.kind() || overlapping_key(own, policy).is_some())
@@ -174,16 +176,19 @@ impl PolicySet {
         for policy in other
             .policies
             .iter()
-            .filter(|policy| !self.decides_same_as(policy))
+            .filter(|policy| !self.decides_kind_or_setting_of(policy))
         {
-            let left_out = self.keys_set_elsewhere(policy);
+            let left_out = self.keys_changed_by_other_mechanisms(policy);
             all.policies.push(policy.without_keys(&left_out));
         }
         all
     }
 
     /// Keys of a policy whose settings another mechanism in this set changes.
-    pub(crate) fn keys_set_elsewhere(&self, policy: &PolicySpec) -> Vec<&'static str> {
+    pub(crate) fn keys_changed_by_other_mechanisms(
+        &self,
+        policy: &PolicySpec,
+    ) -> Vec<&'static str> {
         let overlaps = policy.mechanism().overlaps.iter();
         let elsewhere = overlaps.filter(|(_, kind)| self.policy_of_kind(*kind).is_some());
         elsewhere.map(|(key, _)| *key).collect()
@@ -225,7 +230,7 @@ impl PolicySet {
     /// # Errors
     ///
     /// The error of `make`.
-    pub fn map_own_governor<E>(
+    pub fn try_replace_own_governor<E>(
         mut self,
         make: impl Fn(&Program) -> Result<Program, E>,
     ) -> Result<Self, E> {
@@ -437,7 +442,7 @@ fn is_in_governor_path(text: &str, start: usize, position: usize) -> bool {
     let spaced = text[..position].ends_with(' ') && text[position + 1..].starts_with(' ');
     text.as_bytes()[position] == b'+'
         && !spaced
-        && ProgramForm::split_prefix(text[start..].trim_start()).is_some()
+        && ProgramForm::split_off_form(text[start..].trim_start()).is_some()
 }
 
 /// Splits the text of a policy set at a separator, but not within brackets.

@@ -13,7 +13,7 @@ use crate::idle::limit::StateLimit;
 use crate::idle::{HaltpollParameters, IdlePolicy, KernelVersion};
 use crate::latency::{CpuLatency, LatencyLimit, LatencyScope};
 use crate::mechanism::{MECHANISMS, Mechanism, Policy, find_mechanism};
-use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdPolicy, PsdSettings};
+use crate::psd::{Ceiling, LeaseCeiling, LeaseRule, LeaseTrigger, PsdPolicy, PsdSettings};
 
 fn parse(text: &str) -> Result<PolicySpec, SpecError> {
     text.parse()
@@ -95,7 +95,7 @@ fn settings_arrive() {
         Ok(PsdSettings {
             timeout_ms: 12,
             ceiling: LeaseCeiling::Of(Ceiling::Latency(Nanoseconds(20_000))),
-            grant: Grant::Both,
+            grant: LeaseTrigger::Both,
             start_after: 1,
             rule: LeaseRule::Patch,
         })

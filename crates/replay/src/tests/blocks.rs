@@ -45,7 +45,7 @@ proptest! {
     ) {
         let events = events_of(&lengths);
         let mut setup = setup(&KERNELS);
-        setup.states = States::from_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
+        setup.states = GroupIdleStates::from_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
         setup.package = Some(PACKAGE);
         setup.psd = Some(PsdPolicy::default());
         setup.recorded_governor = Some(RecordedGovernor {
@@ -62,7 +62,7 @@ proptest! {
         let undivided = Report { blocks: Vec::new(), ..whole };
         prop_assert_eq!(format!("{divided:?}"), format!("{undivided:?}"));
 
-        let sum = |what: &dyn Fn(&BlockReport) -> u64| parts.iter().map(what).sum::<u64>();
+        let sum = |what: &dyn Fn(&TimeBlockReport) -> u64| parts.iter().map(what).sum::<u64>();
         prop_assert_eq!(sum(&|b| b.duration_ns), undivided.duration_ns.max(1));
         prop_assert_eq!(sum(&|b| b.spans), undivided.spans);
         prop_assert_eq!(sum(&|b| b.io_wake_ups), undivided.io_wake_ups);

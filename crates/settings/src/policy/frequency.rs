@@ -2,7 +2,7 @@
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
-use wakepath_policies::freq::epp::{Epp, explain_refusal_under_performance};
+use wakepath_policies::freq::epp::{Epp, explain_preference_refusal_under_performance};
 use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::mechanism::Policy;
 use wakepath_system::setting;
@@ -88,7 +88,7 @@ impl SettingsBuilder<'_> {
             _ => return self.want_everywhere("epp", value),
         };
         if !comes_with_performance && self.will_any_cpu_run_performance()? {
-            return Err(self.policy_error(explain_refusal_under_performance(instead)));
+            return Err(self.policy_error(explain_preference_refusal_under_performance(instead)));
         }
         self.want_everywhere("epp", value)
     }
@@ -97,7 +97,7 @@ impl SettingsBuilder<'_> {
     fn will_any_cpu_run_performance(&self) -> Result<bool, SettingsError> {
         Ok(match self.set.frequency() {
             Some(FreqPolicy::Performance) => true,
-            Some(FreqPolicy::AmdPstate(settings)) => settings.is_active_performance(),
+            Some(FreqPolicy::AmdPstate(settings)) => settings.is_active_with_performance_governor(),
             Some(_) => false,
             None => {
                 let mut places = self.selected_places("epp", |_| true)?.into_iter();

@@ -1,6 +1,6 @@
 //! Events of requests: submission to the drives, completion, and the division of latency into parts.
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 
 use crate::block::completion::Coalescing;
 use crate::block::request::{Request, RequestKind};
@@ -237,7 +237,7 @@ impl<O: Observer> Engine<'_, O> {
         cpu: CpuId,
         id: RequestId,
     ) -> Option<PageCacheRequestId> {
-        self.grant_psd_lease_on(cpu, Grant::grants_on_completion);
+        self.grant_psd_lease_on(cpu, LeaseTrigger::is_completion_a_trigger);
         let request = self.merge_delivered_piece(cpu, id)?;
         if self.requests[request].kind == RequestKind::WriteBack {
             return Some(request);

@@ -2,7 +2,7 @@
 
 use wakepath_hardware::c1_demotion::Demotion;
 use wakepath_policies::idle::Governor;
-use wakepath_policies::psd::{Ceiling, Lease, PsdPolicy};
+use wakepath_policies::psd::{Ceiling, IdleDepthLease, PsdPolicy};
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::NEVER;
@@ -17,7 +17,7 @@ pub(crate) struct Idle<'a> {
     /// Longest exit latency in ns that the governor may choose.
     pub(super) latency_request: i64,
     /// The CPU's PSD lease (power-sleep demotion prevention) and its policy, if in use.
-    pub(super) lease: Option<(Lease, PsdPolicy)>,
+    pub(super) lease: Option<(IdleDepthLease, PsdPolicy)>,
     /// Whether a timer for the PSD lease is running.
     pub(super) lease_timer: bool,
     /// Whether the CPU is in the kernel's idle loop, also while it serves an interrupt there.
@@ -54,7 +54,7 @@ impl<'a> Idle<'a> {
         table: &'a IdleTable,
         governor: Governor,
         latency_request: i64,
-        lease: Option<(Lease, PsdPolicy)>,
+        lease: Option<(IdleDepthLease, PsdPolicy)>,
     ) -> Self {
         Self {
             table,

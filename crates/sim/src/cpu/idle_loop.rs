@@ -39,7 +39,7 @@ impl<O: Observer> Engine<'_, O> {
             observer.idle_state_chosen(cpu, &query, choice.decision);
         }
         if setup.menu_round > 0 {
-            let more = setup.menu_round * u64::from(c.idle.governor.pattern_passes() - 1);
+            let more = setup.menu_round * u64::from(c.idle.governor.interval_search_passes() - 1);
             c.idle.uncounted = self.domains[c.domain].time_for_work(now, more);
         }
         if choice.stops_tick {

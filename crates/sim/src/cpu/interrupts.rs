@@ -1,6 +1,6 @@
 //! Interrupts: arrival at a CPU, and leases granted by completions.
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, Interrupt, Timer};
@@ -59,11 +59,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Grants a CPU a PSD lease, which keeps it from deep idle states for a while, if the policy does so on this occasion.
     #[inline(always)]
-    pub(crate) fn grant_psd_lease_on(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+    pub(crate) fn grant_psd_lease_on(&mut self, cpu: CpuId, occasion: fn(LeaseTrigger) -> bool) {
         if let Some((lease, policy)) = &mut self.cpus[cpu].idle.lease
             && occasion(policy.grant)
         {
-            lease.handle_io(Nanoseconds(self.context.now()));
+            lease.begin_or_extend_for_io(Nanoseconds(self.context.now()));
             self.start_psd_lease_timer(cpu);
         }
     }
@@ -75,7 +75,7 @@ impl<O: Observer> Engine<'_, O> {
         let now = Nanoseconds(self.context.now());
         if !c.idle.lease_timer
             && let Some((lease, _)) = &c.idle.lease
-            && let Some(look) = lease.view_at(now).next_timer_after(now)
+            && let Some(look) = lease.view_when_going_idle(now).next_timer_after(now)
         {
             c.idle.lease_timer = true;
             c.timers.precise.add_without_slack(look.0, Timer::Lease);

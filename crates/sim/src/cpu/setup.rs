@@ -6,7 +6,7 @@ use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::poll::PollPolicy;
-use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::psd::{IdleDepthLease, PsdPolicy};
 use wakepath_units::TickRate;
 
 use crate::core::basics::{CpuId, Cycles, FULL_SHARE};
@@ -121,7 +121,7 @@ impl CpuSetup {
             longest_trial_sleep(
                 1000 + timer_slack,
                 table,
-                &mut Governor::new_or_only_state(&governor, &table.declared, tick),
+                &mut Governor::new_or_only_state_rule(&governor, &table.declared, tick),
                 latency_requests[topology.cluster(home).cpus().start],
                 tick,
             )
@@ -168,9 +168,9 @@ impl CpuSetup {
                     number,
                     table,
                     cluster.clock_number(cpu),
-                    Governor::new_or_only_state(&self.governor, &table.declared, self.tick),
+                    Governor::new_or_only_state_rule(&self.governor, &table.declared, self.tick),
                     self.latency_requests[cpu],
-                    lease.map(|policy| (Lease::new(policy, self.tick), *policy)),
+                    lease.map(|policy| (IdleDepthLease::new(policy, self.tick), *policy)),
                     operating_points[number],
                 ));
             }

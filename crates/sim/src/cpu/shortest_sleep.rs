@@ -68,7 +68,7 @@ mod tests {
     fn longest_sleep(table: &IdleTable, policy: &str, tick: TickRate) -> u64 {
         let set: PolicySet = policy.parse().unwrap();
         let idle: IdlePolicy = set.idle().unwrap();
-        let mut governor = Governor::new_or_only_state(&idle, &table.declared, tick);
+        let mut governor = Governor::new_or_only_state_rule(&idle, &table.declared, tick);
         longest_trial_sleep(51_000, table, &mut governor, NO_LATENCY_REQUEST, tick)
     }
 

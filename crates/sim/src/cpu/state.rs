@@ -2,7 +2,7 @@
 
 use wakepath_policies::freq::schedutil::CpuSignal;
 use wakepath_policies::idle::Governor;
-use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::psd::{IdleDepthLease, PsdPolicy};
 use wakepath_units::{Capacity, Kilohertz};
 
 use crate::core::basics::{Cycles, Interrupt, NEVER, Timer};
@@ -58,7 +58,7 @@ impl<'a> Cpu<'a> {
         domain: usize,
         governor: Governor,
         latency_request: i64,
-        lease: Option<(Lease, PsdPolicy)>,
+        lease: Option<(IdleDepthLease, PsdPolicy)>,
         operating_points: usize,
     ) -> Self {
         Self {
@@ -150,7 +150,11 @@ impl<'a> Cpu<'a> {
     pub(crate) fn schedutil_signal(&self) -> CpuSignal {
         CpuSignal {
             utilisation: Capacity(self.run_queue.utilisation().out_of_1024()),
-            runnable: Capacity(self.run_queue.mean_runnable_tasks().tasks_times_1024()),
+            runnable: Capacity(
+                self.run_queue
+                    .mean_runnable_tasks()
+                    .average_tasks_times_1024(),
+            ),
             idle_calls: self.totals.selections,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
@@ -337,7 +337,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.
     fn submit_pages_to_drives(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
-        self.grant_psd_lease_on(cpu, Grant::grants_on_issue);
+        self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
         let now = self.context.now();
         let id = self.requests.allocate_request_id();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {

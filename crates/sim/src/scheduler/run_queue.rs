@@ -123,7 +123,7 @@ impl RunQueue {
     /// Accounts the time up to `now`, in which the CPU delivered `capacity_used` of 1024.
     #[inline(always)]
     pub(crate) fn account_utilisation(&mut self, now: u64, capacity_used: u32) {
-        self.utilisation.account_until(now, capacity_used);
+        self.utilisation.account_running_until(now, capacity_used);
     }
 
     /// Accounts an interrupt served since `begun` at this capacity, with nothing done before.
@@ -138,7 +138,7 @@ impl RunQueue {
     /// Whether the utilisation signal has entered another period since the last call, which notes the new period.
     #[inline(always)]
     pub(crate) fn has_entered_new_period(&mut self) -> bool {
-        let period = self.utilisation.current_period_index();
+        let period = self.utilisation.period_index_at_last_update();
         std::mem::replace(&mut self.reported_period, period) != period
     }
 
@@ -146,7 +146,7 @@ impl RunQueue {
     #[inline(always)]
     pub(crate) fn account_runnable_tasks(&mut self, now: u64, capacity: u32) {
         self.runnable
-            .account_until(now, self.runnable_now, capacity);
+            .account_runnable_until(now, self.runnable_now, capacity);
     }
 
     /// Counts a task that has become runnable, or is runnable no longer.
@@ -161,23 +161,23 @@ impl RunQueue {
 
     /// Adds the utilisation of a migrating task.
     pub(super) fn add_task_utilisation(&mut self, load: Utilisation) {
-        self.utilisation.add_task(load);
+        self.utilisation.add_task_signal(load);
     }
 
     /// Removes the utilisation of a migrating task.
     pub(super) fn remove_task_utilisation(&mut self, load: Utilisation) {
-        self.utilisation.remove_task(load);
+        self.utilisation.subtract_task_signal(load);
     }
 
     /// Adds a migrating task, with its share of the signal.
     pub(crate) fn add_runnable_share(&mut self, share: Runnable, can_run: bool) {
-        self.runnable.add_task(share);
+        self.runnable.add_task_signal(share);
         self.runnable_now += u32::from(can_run);
     }
 
     /// Removes a migrating task, with its share of the signal.
     pub(crate) fn remove_runnable_share(&mut self, share: Runnable, can_run: bool) {
-        self.runnable.remove_task(share);
+        self.runnable.subtract_task_signal(share);
         self.runnable_now -= u32::from(can_run);
     }
 

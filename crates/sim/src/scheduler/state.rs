@@ -183,7 +183,7 @@ impl Entity {
         let elapsed = now - self.load.last_update_ns().min(now);
         if elapsed >= 1024 {
             let mean = std::mem::take(&mut self.ran) / elapsed;
-            self.load.account_until(now, mean.min(1024) as u32);
+            self.load.account_running_until(now, mean.min(1024) as u32);
         }
     }
 
@@ -195,7 +195,7 @@ impl Entity {
         capacity: u32,
     ) -> Runnable {
         self.runnable
-            .account_until(now, was_runnable.into(), capacity);
+            .account_runnable_until(now, was_runnable.into(), capacity);
         self.runnable
     }
 

@@ -11,11 +11,11 @@ use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
-use wakepath_policies::freq::epp::{Epp, explain_refusal_under_performance};
+use wakepath_policies::freq::epp::{Epp, explain_preference_refusal_under_performance};
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::IdleStatesLimit;
 use wakepath_policies::latency::{CpuLatency, DriveLatency, LatencyScope};
-use wakepath_policies::mechanism::amd_pstate::epp_number;
+use wakepath_policies::mechanism::amd_pstate::amd_epp_number_by_name;
 use wakepath_policies::mechanism::{Kind, Place, Policy};
 use wakepath_policies::poll::PollPolicy;
 use wakepath_policies::profile::Expanded;
@@ -78,7 +78,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
         return Ok(());
     }
     let instead = match (set.frequency(), driver) {
-        (Some(FreqPolicy::AmdPstate(amd)), _) if amd.is_active_performance() => {
+        (Some(FreqPolicy::AmdPstate(amd)), _) if amd.is_active_with_performance_governor() => {
             "amd-pstate[governor=powersave]"
         }
         (Some(FreqPolicy::Performance), Driver::Amd) => "amd-pstate[governor=powersave]",
@@ -87,7 +87,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
     };
     Err(SimError::OnMachine {
         policy: spec.to_string(),
-        why: explain_refusal_under_performance(instead),
+        why: explain_preference_refusal_under_performance(instead),
     })
 }
 
@@ -404,7 +404,7 @@ fn latency_limit_in_us(latency: &CpuLatency, states: &IdleStates) -> Result<Opti
     let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
     let limit = latency
         .limit
-        .limit_for_states(states)
+        .resolve_for_states(states)
         .map_err(|e| e.to_string())?;
     Ok(limit.map(Nanoseconds::as_micros))
 }
@@ -495,7 +495,7 @@ fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, Si
         && set.hwp_boost().is_none()
     {
         let named = match epp {
-            Epp::Named(name, number) => epp_number(name).or(Some(number)),
+            Epp::Named(name, number) => amd_epp_number_by_name(name).or(Some(number)),
             other => other.number(),
         };
         settings.epp = named.ok_or_else(firmware_epp_error)?;
@@ -505,7 +505,7 @@ fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, Si
     let says_the_same = matches!(set.epp().map(Epp::number), Some(Some(0)))
         && match policy {
             FreqPolicy::Performance => true,
-            FreqPolicy::AmdPstate(amd) => amd.is_active_performance(),
+            FreqPolicy::AmdPstate(amd) => amd.is_active_with_performance_governor(),
             _ => false,
         };
     if says_the_same && set.hwp_boost().is_none() {

@@ -1,6 +1,6 @@
 //! What a task of any kind does when its CPU picks it, and after each segment of work.
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 
 use crate::core::basics::{CpuId, Direction, TaskId};
 use crate::core::observer::Observer;
@@ -83,7 +83,7 @@ impl<O: Observer> Engine<'_, O> {
     ) -> TaskTurn {
         match self.tasks[task].step {
             Step::Submit => {
-                self.grant_psd_lease_on(cpu, Grant::grants_on_issue);
+                self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                 self.submit_request(cpu, task, Direction::Write, writes);
                 if let Some(work) = self.begin_leaving_run_queue(task) {
                     self.start_work(cpu, Mode::Task, work);

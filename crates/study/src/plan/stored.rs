@@ -72,7 +72,7 @@ impl Plan {
         let programs = self
             .policies
             .iter()
-            .filter_map(|p| p.set.own_governor()?.copy_for_results());
+            .filter_map(|p| p.set.own_governor()?.file_to_keep_with_results());
         for (name, text) in copies.chain(programs) {
             if !files.iter().any(|(there, _)| *there == name) {
                 files.push((name, text.as_bytes().to_vec()));

@@ -454,7 +454,7 @@ impl Backend for Sim<'_> {
             .iter()
             .any(|p| p.set.own_governor().is_some());
         let exchange = if has_program {
-            wakepath_governors::measure_exchange_time().as_secs_f64()
+            wakepath_governors::measure_thread_exchange_time().as_secs_f64()
         } else {
             0.0
         };

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkKind, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{Drive, id_ctrl};
 use wakepath_policies::apst::{
-    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan_apst_table,
+    ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoApstTable, plan_apst_table,
 };
 
 use super::entries::{Entry, decode_first_entries, table_as_hex_lines};
@@ -247,7 +247,7 @@ fn print_table(
     out: &mut Screen,
     drive: &Drive,
     settings: &ApstSettings,
-    planned: Result<ApstPlan, NoTable>,
+    planned: Result<ApstPlan, NoApstTable>,
 ) -> anyhow::Result<()> {
     match drive.firmware.replace('|', " or ").as_str() {
         "" => writeln!(out, "drive   {}", drive.model)?,
@@ -307,7 +307,7 @@ fn write_states(
 }
 
 fn rule_in_words(settings: &ApstSettings) -> String {
-    match settings.effective_rule() {
+    match settings.rule_or_legacy_fallback() {
         ApstRule::Current => {
             let secondary = match settings.secondary_timeout_ms {
                 0 => "no secondary".to_owned(),
@@ -378,7 +378,7 @@ impl<'a> ApstReport<'a> {
     fn new(
         drive: &'a Drive,
         settings: &'a ApstSettings,
-        planned: Result<ApstPlan, NoTable>,
+        planned: Result<ApstPlan, NoApstTable>,
     ) -> Self {
         let (plan, no_table) = match planned {
             Ok(plan) => (Some(plan), None),
@@ -388,7 +388,7 @@ impl<'a> ApstReport<'a> {
             drive,
             apsta_assumed: drive.apsta.is_none(),
             settings,
-            rule: settings.effective_rule(),
+            rule: settings.rule_or_legacy_fallback(),
             no_table,
             apste: plan.as_ref().map(|p| p.enabled),
             entries: plan

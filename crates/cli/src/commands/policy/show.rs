@@ -125,8 +125,11 @@ impl ShownSet {
             let choices = profile
                 .into_iter()
                 .flat_map(Profile::alternatives_per_setting);
-            let open = choices
-                .filter(|choices| !choices.iter().any(|policy| named.decides_same_as(policy)));
+            let open = choices.filter(|choices| {
+                !choices
+                    .iter()
+                    .any(|policy| named.decides_kind_or_setting_of(policy))
+            });
             policies.extend(open.filter_map(|choices| ShownPolicy::from_alternatives(&choices)));
         }
         Ok(Self {

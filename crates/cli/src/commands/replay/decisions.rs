@@ -10,7 +10,7 @@ use wakepath_policies::input::{Call, CallReader, read_decisions};
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::PolicySet;
 use wakepath_replay::StateReport;
-use wakepath_replay::cost::Totals;
+use wakepath_replay::cost::IdlePeriodTotals;
 use wakepath_replay::score::CallLog;
 use wakepath_study::run::replay::Replaying;
 use wakepath_units::cpus;
@@ -118,10 +118,10 @@ fn answer_calls(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecisi
             "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
         );
     };
-    let mut governor = Governor::new_or_only_state(&policy, &log.states.declared, log.tick);
+    let mut governor = Governor::new_or_only_state_rule(&policy, &log.states.declared, log.tick);
     let mut answers = Vec::new();
     let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
-    governor.replay_log(calls, |decision| answers.push(decision));
+    governor.replay_logged_calls(calls, |decision| answers.push(decision));
     if let Some(why) = governor.failure_reason() {
         bail!("the governor {why}");
     }
@@ -134,7 +134,7 @@ fn score_answers(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow:
         .score_answers(answers)
         .with_context(|| name.to_owned())?;
     let has_power = log.states.power.is_some();
-    let mut all = Totals::default();
+    let mut all = IdlePeriodTotals::default();
     for totals in &by_state {
         all.add_totals(totals);
     }

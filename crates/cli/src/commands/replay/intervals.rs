@@ -70,7 +70,7 @@ impl Intervals {
                 Figure::new(row, metric)
             })
             .collect();
-        if report.is_sparse() {
+        if report.has_too_few_spans() {
             for row in &mut rows {
                 row.withhold_verdict(report.spans);
             }

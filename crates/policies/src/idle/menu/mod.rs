@@ -11,7 +11,7 @@ use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::{BeatsPolling, GENERATIONS, Latency, Lookup, Outliers, Rules};
 use self::pattern::RecentIntervals;
-use super::generations::{Entry, Generation, any_generation, index_of_generation};
+use super::generations::{Entry, Generation, any_generation, index_of_generation_or_first};
 use super::interface::{
     IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS,
 };
@@ -52,22 +52,22 @@ impl<const GENERATION: usize> Menu<GENERATION> {
             next_timer: 0,
         };
         // Before the first decision the kernel's memory looks as if the driver had refused a state.
-        menu.forget_interval_of_refused_state();
+        menu.forget_interval_if_refusal_forgets();
         menu
     }
 
     /// Forgets the last interval after the driver refused a state, in generations that do so.
     #[inline]
-    fn forget_interval_of_refused_state(&mut self) {
+    fn forget_interval_if_refusal_forgets(&mut self) {
         if Self::RULES.refusal_forgets {
-            self.intervals.push_unknown();
+            self.intervals.replace_oldest_by_unknown();
         }
     }
 
     /// Typical idle interval among recent ones, in ns; longer than any timer without a typical
     /// interval.
     #[inline(always)]
-    fn typical_interval_ns(&self) -> u64 {
+    fn typical_interval_or_longest_ns(&self) -> u64 {
         let rules = &Self::RULES;
         let typical = match rules.outliers {
             Outliers::Longest => self
@@ -108,8 +108,12 @@ impl<const GENERATION: usize> Menu<GENERATION> {
 impl<const GENERATION: usize> Menu<GENERATION> {
     /// Remembers the next timer of a query, and returns the time to the next timer or tick, in ns.
     #[inline(always)]
-    fn remember_timer_of_query(&mut self, query: &IdleQuery, looked_up: bool) -> i64 {
-        if !looked_up {
+    fn remember_timer_and_get_delta_tick(
+        &mut self,
+        query: &IdleQuery,
+        timer_looked_up: bool,
+    ) -> i64 {
+        if !timer_looked_up {
             // The idle time is too short for the timers to matter, so they are taken to be far away
             // and the tick to be half a period off.
             self.remember_time_to_timer(i64::MAX as u64, query.nr_iowait);
@@ -143,7 +147,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
     /// Whether sleeping in a state beats polling, although its target residency is too long: never
     /// if a timer is about to fire.
     #[inline(always)]
-    fn beats_polling(&self, state: usize, latency: i64, predicted: u64) -> bool {
+    fn sleeping_beats_polling(&self, state: usize, latency: i64, predicted: u64) -> bool {
         let residency = self.table.target_residency(state);
         let exit_latency = self.table.exit_latency(state);
         residency as u64 <= self.next_timer
@@ -168,7 +172,7 @@ impl AnyMenu {
     /// The menu governor of a kernel release, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
         Self::new_for_generation(
-            index_of_generation(menu_generations(), kernel),
+            index_of_generation_or_first(menu_generations(), kernel),
             states,
             tick,
         )
@@ -189,12 +193,12 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         let mut typical = if always {
             0
         } else {
-            self.typical_interval_ns()
+            self.typical_interval_or_longest_ns()
         };
         let looked_up = always
             || typical > RESIDENCY_THRESHOLD_NS as u64
             || rules.lookup == Lookup::UnlessSoonWithTick && query.tick_stopped;
-        let delta_tick = self.remember_timer_of_query(query, looked_up);
+        let delta_tick = self.remember_timer_and_get_delta_tick(query, looked_up);
         let next_timer = self.next_timer;
         let table = &self.table;
         let no_choice = rules.one_state_shortcut && table.state_count() <= 1;
@@ -206,7 +210,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         }
 
         if always {
-            typical = self.typical_interval_ns();
+            typical = self.typical_interval_or_longest_ns();
         }
         let mut predicted = typical;
         if looked_up {
@@ -238,8 +242,8 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             predicted,
             delta_tick,
         };
-        settle_candidate(table, self.tick, query.tick_stopped, candidate, |next| {
-            self.beats_polling(next, latency, predicted)
+        decide_state_and_tick(table, self.tick, query.tick_stopped, candidate, |next| {
+            self.sleeping_beats_polling(next, latency, predicted)
         })
     }
 
@@ -248,7 +252,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency == 0 {
-            self.forget_interval_of_refused_state();
+            self.forget_interval_if_refusal_forgets();
             return;
         }
         let table = &self.table;
@@ -282,11 +286,11 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             Outliers::Farthest => u32::MAX - 1,
         };
         self.intervals
-            .push_interval((slept / 1_000) as u32, longest);
+            .replace_oldest_interval((slept / 1_000) as u32, longest);
     }
 
-    fn pattern_passes(&self) -> u32 {
-        self.intervals.search_passes(Self::RULES.outliers)
+    fn interval_search_passes(&self) -> u32 {
+        self.intervals.count_search_passes(Self::RULES.outliers)
     }
 }
 
@@ -326,9 +330,10 @@ struct Stop {
 /// and pay off within `predicted`, both in ns.
 #[inline(always)]
 fn walk_down_states(table: &StateTable, latency: i64, predicted: u64) -> Walk {
-    let too_slow = table.enabled_slower_than(latency);
+    let too_slow = table.enabled_with_longer_exit(latency);
     // A prediction beyond the signed range is beyond every target residency.
-    let too_long = table.enabled_longer_than(i64::try_from(predicted).unwrap_or(i64::MAX));
+    let too_long =
+        table.enabled_with_longer_residency(i64::try_from(predicted).unwrap_or(i64::MAX));
     match too_slow.union(too_long).shallowest() {
         Some(state) => Walk {
             chosen: table
@@ -375,7 +380,7 @@ struct Candidate {
 /// safety net. A candidate that polls gives way to the next state if that `beats_polling`. One that
 /// would be left alone for too long keeps the tick. Where that is stopped already, it goes deeper.
 #[inline(always)]
-fn settle_candidate(
+fn decide_state_and_tick(
     table: &StateTable,
     tick: u64,
     tick_stopped: bool,
@@ -410,7 +415,7 @@ fn settle_candidate(
     }
     let keep_tick = !tick_stopped && (table.is_polling(state) || predicted < tick);
     if keep_tick && table.target_residency(state) > delta_tick {
-        state = table.fall_back_state(state, delta_tick);
+        state = table.deepest_shallower_state_within(state, delta_tick);
     }
     IdleDecision {
         state,

@@ -20,18 +20,18 @@ const UNKNOWN: u32 = u32::MAX;
 pub(super) struct RecentIntervals {
     intervals: [u32; REMEMBERED],
     oldest: usize,
-    totals: Totals,
+    totals: IntervalTotals,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Totals {
+struct IntervalTotals {
     count: u64,
     sum: u64,
     /// Sum of the intervals' squares, modulo 2^64 as in the kernel.
     squares: u64,
 }
 
-impl Totals {
+impl IntervalTotals {
     #[inline]
     fn add_interval(&mut self, interval: u32) {
         let counts = interval != UNKNOWN;
@@ -50,7 +50,7 @@ impl Totals {
         self.squares = self.squares.wrapping_sub(value * value);
     }
 
-    /// Totals without `times` intervals of a given length.
+    /// IntervalTotals without `times` intervals of a given length.
     #[inline]
     fn without_intervals(self, interval: u32, times: u64) -> Self {
         let value = u64::from(interval);
@@ -91,7 +91,7 @@ impl Totals {
     /// Mean of the intervals: `Ok` if they are about as long, `Err` otherwise. Like the kernel,
     /// compares the difference of two truncated numbers, one modulo 2^64.
     #[inline]
-    fn mean_if_steady(self) -> Result<u64, u64> {
+    fn steady_mean_or_unsteady_mean(self) -> Result<u64, u64> {
         let mean = self.mean_interval();
         let variance = self.divide_by_count(self.squares).wrapping_sub(mean * mean);
         if self.is_steady(mean, variance) {
@@ -104,13 +104,13 @@ impl Totals {
     /// Interval that repeats, given that the intervals are about as long; `None` if all are 0 and
     /// zeros do not count.
     #[inline]
-    fn repeated_interval(self, zeros_repeat: bool) -> Option<u32> {
+    fn mean_unless_all_zero(self, zeros_repeat: bool) -> Option<u32> {
         (self.sum > 0 || zeros_repeat).then(|| self.mean_interval() as u32)
     }
 
     /// These totals, if the intervals are about as long by the mean of squared deviations.
     #[inline]
-    fn if_steady(self) -> Option<Self> {
+    fn filter_steady(self) -> Option<Self> {
         if self.count == 0 {
             return None;
         }
@@ -131,7 +131,7 @@ impl RecentIntervals {
         Self {
             intervals: [0; REMEMBERED],
             oldest: 0,
-            totals: Totals {
+            totals: IntervalTotals {
                 count: REMEMBERED as u64,
                 sum: 0,
                 squares: 0,
@@ -142,7 +142,7 @@ impl RecentIntervals {
     /// Replaces the oldest remembered interval by `us` microseconds. A length above `longest`
     /// counts as unknown.
     #[inline]
-    pub(super) fn push_interval(&mut self, us: u32, longest: u32) {
+    pub(super) fn replace_oldest_interval(&mut self, us: u32, longest: u32) {
         let new = if us <= longest { us } else { UNKNOWN };
         let slot = &mut self.intervals[self.oldest % REMEMBERED];
         self.totals.remove_interval(*slot);
@@ -153,8 +153,8 @@ impl RecentIntervals {
 
     /// Replaces the oldest remembered interval by an unknown one.
     #[inline]
-    pub(super) fn push_unknown(&mut self) {
-        self.push_interval(UNKNOWN, UNKNOWN);
+    pub(super) fn replace_oldest_by_unknown(&mut self) {
+        self.replace_oldest_interval(UNKNOWN, UNKNOWN);
     }
 
     /// Finds the idle interval that repeats, if any.
@@ -166,7 +166,7 @@ impl RecentIntervals {
     pub(super) fn find_typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
         if self.totals.count == REMEMBERED as u64 {
             // A count that is constant at compile time avoids divisions.
-            let all = Totals {
+            let all = IntervalTotals {
                 count: REMEMBERED as u64,
                 ..self.totals
             };
@@ -174,25 +174,25 @@ impl RecentIntervals {
             if all.sum == 0 {
                 return None;
             }
-            if let Ok(mean) = all.mean_if_steady() {
+            if let Ok(mean) = all.steady_mean_or_unsteady_mean() {
                 return Some(mean as u32);
             }
-            return self.find_typical_of_unsteady(scattered);
+            return self.find_typical_if_all_known(scattered);
         }
-        self.search_without_farthest(scattered).0
+        self.typical_without_farthest_and_passes(scattered).0
     }
 
     /// Like [`Self::find_typical_without_farthest`], if all intervals are known and differ.
     #[inline(never)]
-    fn find_typical_of_unsteady(&self, scattered: Scattered) -> Option<u32> {
+    fn find_typical_if_all_known(&self, scattered: Scattered) -> Option<u32> {
         let mut rest = self.totals;
         let mut mean = rest.sum / REMEMBERED as u64;
         let mut bounds = (0, UNKNOWN - 1);
         // At most two outliers are removed, one after the other.
         for left in [REMEMBERED as u64 - 1, ENOUGH] {
             let outlier = self.take_farthest_from_mean(mean, &mut bounds);
-            if self.count_equal(outlier) > 1 {
-                return self.search_without_farthest(scattered).0;
+            if self.count_intervals_of_length(outlier) > 1 {
+                return self.typical_without_farthest_and_passes(scattered).0;
             }
             rest = rest.without_intervals(outlier, 1);
             // Nothing but zeros.
@@ -200,14 +200,14 @@ impl RecentIntervals {
                 return None;
             }
             rest.count = left;
-            mean = match rest.mean_if_steady() {
+            mean = match rest.steady_mean_or_unsteady_mean() {
                 Ok(mean) => return Some(mean as u32),
                 Err(mean) => mean,
             };
         }
         match scattered {
             Scattered::Nothing => None,
-            Scattered::Longest => Some(self.shortest_and_longest(bounds.0, bounds.1).1),
+            Scattered::Longest => Some(self.shortest_and_longest_within(bounds.0, bounds.1).1),
         }
     }
 
@@ -215,7 +215,7 @@ impl RecentIntervals {
     /// bounds shrink to exclude it.
     #[inline]
     fn take_farthest_from_mean(&self, mean: u64, bounds: &mut (u32, u32)) -> u32 {
-        let (least, greatest) = self.shortest_and_longest(bounds.0, bounds.1);
+        let (least, greatest) = self.shortest_and_longest_within(bounds.0, bounds.1);
         if mean - u64::from(least) > u64::from(greatest) - mean {
             bounds.0 = least + 1;
             least
@@ -228,7 +228,7 @@ impl RecentIntervals {
     /// Like [`Self::find_typical_without_farthest`], however many intervals are known and left out. Also
     /// returns how often the search goes over the intervals.
     #[inline(never)]
-    fn search_without_farthest(&self, scattered: Scattered) -> (Option<u32>, u32) {
+    fn typical_without_farthest_and_passes(&self, scattered: Scattered) -> (Option<u32>, u32) {
         let mut rest = self.totals;
         let mut bounds = (0, UNKNOWN - 1);
         let mut rounds = 1;
@@ -237,24 +237,25 @@ impl RecentIntervals {
             if rest.sum == 0 {
                 return (None, rounds);
             }
-            let mean = match rest.mean_if_steady() {
+            let mean = match rest.steady_mean_or_unsteady_mean() {
                 Ok(mean) => return (Some(mean as u32), rounds),
                 Err(mean) => mean,
             };
             if rest.count <= ENOUGH {
                 let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-                let longest = enough.then(|| self.shortest_and_longest(bounds.0, bounds.1).1);
+                let longest =
+                    enough.then(|| self.shortest_and_longest_within(bounds.0, bounds.1).1);
                 return (longest, rounds);
             }
             let outlier = self.take_farthest_from_mean(mean, &mut bounds);
-            rest = rest.without_intervals(outlier, self.count_equal(outlier));
+            rest = rest.without_intervals(outlier, self.count_intervals_of_length(outlier));
             rounds += 1;
         }
     }
 
     /// Shortest and longest remembered interval within these bounds.
     #[inline]
-    fn shortest_and_longest(&self, shortest: u32, longest: u32) -> (u32, u32) {
+    fn shortest_and_longest_within(&self, shortest: u32, longest: u32) -> (u32, u32) {
         self.intervals
             .iter()
             .fold((u32::MAX, 0), |(least, greatest), &us| {
@@ -277,31 +278,37 @@ impl RecentIntervals {
         zeros_repeat: bool,
     ) -> Option<u32> {
         if self.totals.count != REMEMBERED as u64 {
-            return self.search_without_longest(scattered, zeros_repeat).0;
+            return self
+                .typical_without_longest_and_passes(scattered, zeros_repeat)
+                .0;
         }
         // A count that is constant at compile time avoids divisions.
-        let all = Totals {
+        let all = IntervalTotals {
             count: REMEMBERED as u64,
             ..self.totals
         };
-        if let Some(steady) = all.if_steady() {
-            return steady.repeated_interval(zeros_repeat);
+        if let Some(steady) = all.filter_steady() {
+            return steady.mean_unless_all_zero(zeros_repeat);
         }
         let [longest, second] = self.two_longest_intervals();
         if longest == second {
-            return self.search_without_longest(scattered, zeros_repeat).0;
+            return self
+                .typical_without_longest_and_passes(scattered, zeros_repeat)
+                .0;
         }
         let rest = all.without_intervals(longest, 1);
-        if let Some(steady) = rest.if_steady() {
-            return steady.repeated_interval(zeros_repeat);
+        if let Some(steady) = rest.filter_steady() {
+            return steady.mean_unless_all_zero(zeros_repeat);
         }
-        if self.count_equal(second) > 1 {
-            return self.search_without_longest(scattered, zeros_repeat).0;
+        if self.count_intervals_of_length(second) > 1 {
+            return self
+                .typical_without_longest_and_passes(scattered, zeros_repeat)
+                .0;
         }
         let rest = rest.without_intervals(second, 1);
-        match rest.if_steady() {
-            Some(steady) => steady.repeated_interval(zeros_repeat),
-            None => self.longest_if_scattered(rest, second.saturating_sub(1), scattered),
+        match rest.filter_steady() {
+            Some(steady) => steady.mean_unless_all_zero(zeros_repeat),
+            None => self.longest_if_enough_are_left(rest, second.saturating_sub(1), scattered),
         }
     }
 
@@ -309,7 +316,7 @@ impl RecentIntervals {
     /// some are as long as others or not. Also returns how often the search goes over the
     /// intervals.
     #[inline(never)]
-    fn search_without_longest(
+    fn typical_without_longest_and_passes(
         &self,
         scattered: Scattered,
         zeros_repeat: bool,
@@ -319,44 +326,53 @@ impl RecentIntervals {
         let mut ceiling = UNKNOWN - 1;
         let mut rounds = 1;
         loop {
-            if let Some(steady) = rest.if_steady() {
-                return (steady.repeated_interval(zeros_repeat), rounds);
+            if let Some(steady) = rest.filter_steady() {
+                return (steady.mean_unless_all_zero(zeros_repeat), rounds);
             }
             if rest.count <= ENOUGH {
-                return (self.longest_if_scattered(rest, ceiling, scattered), rounds);
+                return (
+                    self.longest_if_enough_are_left(rest, ceiling, scattered),
+                    rounds,
+                );
             }
-            let (_, longest) = self.shortest_and_longest(0, ceiling);
+            let (_, longest) = self.shortest_and_longest_within(0, ceiling);
             ceiling = longest.saturating_sub(1);
-            rest = rest.without_intervals(longest, self.count_equal(longest));
+            rest = rest.without_intervals(longest, self.count_intervals_of_length(longest));
             rounds += 1;
         }
     }
 
     /// Number of passes over the intervals that the kernel needs to find a repeated one: one more
     /// for each length left out.
-    pub(super) fn search_passes(&self, outliers: Outliers) -> u32 {
+    pub(super) fn count_search_passes(&self, outliers: Outliers) -> u32 {
         match outliers {
-            Outliers::Longest => self.search_without_longest(Scattered::Nothing, false).1,
-            Outliers::Farthest => self.search_without_farthest(Scattered::Nothing).1,
+            Outliers::Longest => {
+                self.typical_without_longest_and_passes(Scattered::Nothing, false)
+                    .1
+            }
+            Outliers::Farthest => {
+                self.typical_without_farthest_and_passes(Scattered::Nothing)
+                    .1
+            }
         }
     }
 
     /// Longest interval up to `ceiling`, as the prediction from scattered intervals; `None` if too
     /// few are left.
     #[inline]
-    fn longest_if_scattered(
+    fn longest_if_enough_are_left(
         &self,
-        rest: Totals,
+        rest: IntervalTotals,
         ceiling: u32,
         scattered: Scattered,
     ) -> Option<u32> {
         let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-        enough.then(|| self.shortest_and_longest(0, ceiling).1)
+        enough.then(|| self.shortest_and_longest_within(0, ceiling).1)
     }
 
     /// Number of remembered intervals with this length.
     #[inline]
-    fn count_equal(&self, interval: u32) -> u64 {
+    fn count_intervals_of_length(&self, interval: u32) -> u64 {
         let equal = self.intervals.iter().map(|&i| u32::from(i == interval));
         u64::from(equal.sum::<u32>())
     }
@@ -395,7 +411,7 @@ mod tests {
     fn after(intervals: &[u32], longest: u32) -> RecentIntervals {
         let mut recent = RecentIntervals::new();
         for &us in intervals {
-            recent.push_interval(us, longest);
+            recent.replace_oldest_interval(us, longest);
         }
         recent
     }
@@ -416,8 +432,9 @@ mod tests {
 
     #[test]
     fn each_length_that_is_left_out_is_a_round_more() {
-        let rounds =
-            |intervals: [u32; 8], outliers| after(&intervals, OLD_LONGEST).search_passes(outliers);
+        let rounds = |intervals: [u32; 8], outliers| {
+            after(&intervals, OLD_LONGEST).count_search_passes(outliers)
+        };
         let steady = [80; 8];
         let one_short = [80, 80, 80, 10, 80, 80, 80, 80];
         let one_longer = [80, 80, 81, 10, 80, 80, 80, 80];

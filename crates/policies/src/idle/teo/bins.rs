@@ -83,14 +83,14 @@ impl Bins {
 
     /// Decays all hits and intercepts by an eighth.
     #[inline]
-    pub(super) fn decay_counters(&mut self) {
+    pub(super) fn decay_hits_and_intercepts(&mut self) {
         self.replace_counter_words(|word| word - ((word >> 3) & EIGHTHS));
     }
 
     /// Decays all hits and intercepts by an eighth, or to 0 where an eighth is 0. There must be no
     /// recent intercepts.
     #[inline]
-    pub(super) fn decay_counters_to_zero(&mut self) {
+    pub(super) fn decay_hits_and_intercepts_down_to_zero(&mut self) {
         self.replace_counter_words(|word| {
             let kept = (word + FROM_8) & TOP;
             // The mask keeps every bit of the counters that remain.
@@ -110,7 +110,7 @@ impl Bins {
 
     /// Number of all hits and intercepts, whether [`Bins::update_sums`] was called or not.
     #[inline]
-    pub(super) fn count_all_wakeups(&self) -> u32 {
+    pub(super) fn add_up_wakeups_now(&self) -> u32 {
         let all = Sums::from(self.counters[..self.used].iter().sum::<Word>());
         all.hits + all.intercepts
     }
@@ -133,12 +133,12 @@ impl Bins {
 
     /// Number of all hits and intercepts at the last [`Bins::update_sums`].
     #[inline]
-    pub(super) fn summed_wakeups(&self) -> u32 {
+    pub(super) fn wakeups_at_last_sums(&self) -> u32 {
         let all = Sums::from(self.below[MAX_STATES]);
         all.hits + all.intercepts
     }
 
-    /// Sums up the counters over all shallower bins, for [`Bins::sums_below`] and the totals.
+    /// Sums up the counters over all shallower bins, for [`Bins::shallower_sums_at_last_sums`] and the totals.
     #[inline]
     pub(super) fn update_sums(&mut self) {
         let (below, counters) = (&mut self.below, &self.counters);
@@ -165,13 +165,13 @@ impl Bins {
 
     /// Sums over all bins shallower than `state`'s bin, at the last [`Bins::update_sums`].
     #[inline]
-    pub(super) fn sums_below(&self, state: usize) -> Sums {
+    pub(super) fn shallower_sums_at_last_sums(&self, state: usize) -> Sums {
         Sums::from(self.below[state])
     }
 
     /// All intercepts.
     #[inline]
-    pub(super) fn summed_intercepts(&self) -> u32 {
+    pub(super) fn intercepts_at_last_sums(&self) -> u32 {
         Sums::from(self.below[MAX_STATES]).intercepts
     }
 }
@@ -224,13 +224,13 @@ mod tests {
             let mut recent = std::collections::VecDeque::new();
             for (bin, kind) in events {
                 let bin = bin % states;
-                bins.decay_counters();
+                bins.decay_hits_and_intercepts();
                 for sums in &mut plain {
                     sums.hits -= sums.hits >> 3;
                     sums.intercepts -= sums.intercepts >> 3;
                 }
                 let before = plain.iter().map(|sums| sums.hits + sums.intercepts).sum::<u32>();
-                prop_assert_eq!(bins.count_all_wakeups(), before);
+                prop_assert_eq!(bins.add_up_wakeups_now(), before);
                 let event = if kind == 0 {
                     plain[bin].hits += PULSE;
                     Event::HIT
@@ -249,13 +249,13 @@ mod tests {
                 bins.update_sums();
                 let mut sums = Sums::default();
                 for (state, counters) in plain[..states].iter().enumerate() {
-                    prop_assert_eq!(bins.sums_below(state), sums);
+                    prop_assert_eq!(bins.shallower_sums_at_last_sums(state), sums);
                     sums.hits += counters.hits;
                     sums.intercepts += counters.intercepts;
                     sums.recent += counters.recent;
                 }
-                prop_assert_eq!(bins.summed_wakeups(), sums.hits + sums.intercepts);
-                prop_assert_eq!(bins.summed_intercepts(), sums.intercepts);
+                prop_assert_eq!(bins.wakeups_at_last_sums(), sums.hits + sums.intercepts);
+                prop_assert_eq!(bins.intercepts_at_last_sums(), sums.intercepts);
             }
         }
 
@@ -266,7 +266,7 @@ mod tests {
             let mut bins = Bins::new(MAX_STATES);
             let mut plain = [[0_u32; 2]; MAX_STATES];
             for (bin, hit) in events {
-                bins.decay_counters_to_zero();
+                bins.decay_hits_and_intercepts_down_to_zero();
                 for counter in plain.as_flattened_mut() {
                     *counter = if *counter < 8 { 0 } else { *counter - *counter / 8 };
                 }
@@ -280,11 +280,11 @@ mod tests {
                 prop_assert_eq!(Some(bins.bin_with_most_intercepts(MAX_STATES - 1)), last);
                 let mut sums = Sums::default();
                 for (state, [hits, intercepts]) in plain.iter().enumerate() {
-                    prop_assert_eq!(bins.sums_below(state), sums);
+                    prop_assert_eq!(bins.shallower_sums_at_last_sums(state), sums);
                     sums.hits += hits;
                     sums.intercepts += intercepts;
                 }
-                prop_assert_eq!(bins.count_all_wakeups(), sums.hits + sums.intercepts);
+                prop_assert_eq!(bins.add_up_wakeups_now(), sums.hits + sums.intercepts);
             }
         }
     }

@@ -43,7 +43,7 @@ impl Expectation {
         clippy::needless_bitwise_bool,
         reason = "a branch on these would be mispredicted"
     )]
-    pub(super) fn measured_sleep(
+    pub(super) fn sleep_or_max_until_timer(
         self,
         table: &StateTable,
         tick: i64,
@@ -66,7 +66,7 @@ impl Expectation {
 
     /// Bin of a measured idle duration in ns, at most the expected bin.
     #[inline]
-    pub(super) fn bin_of_measured_sleep(self, table: &StateTable, measured: u64) -> usize {
+    pub(super) fn bin_of_sleep_capped_by_timer(self, table: &StateTable, measured: u64) -> usize {
         let measured = measured.min(i64::MAX as u64) as i64;
         bin_of_duration(table, measured.min(self.sleep_length))
     }
@@ -77,7 +77,7 @@ impl Expectation {
 #[inline]
 pub(super) fn bin_of_duration(table: &StateTable, duration: i64) -> usize {
     table
-        .states_paying_off_within(duration)
+        .all_states_paying_off_within(duration)
         .deepest()
         .unwrap_or(0)
 }

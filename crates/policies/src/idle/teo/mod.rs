@@ -20,7 +20,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::{KernelVersion, TickRate};
 
 use self::generations::GENERATIONS;
-use super::generations::{Entry, Generation, any_generation, index_of_generation};
+use super::generations::{Entry, Generation, any_generation, index_of_generation_or_first};
 
 any_generation!(
     $ teo AnyTeo for_each_teo Teo: G0
@@ -31,14 +31,14 @@ impl AnyTeo {
     /// The teo governor of a kernel from 6.11 on, for a CPU that has never been idle; `None` for an
     /// older kernel, which has [`Teo61`].
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Option<Self> {
-        let later = index_of_generation(teo_generations(), kernel).checked_sub(1)?;
+        let later = index_of_generation_or_first(teo_generations(), kernel).checked_sub(1)?;
         Some(Self::new_for_generation(later, states, tick))
     }
 }
 
 /// Whether teo's rules in a kernel are built in. From 6.3 to 6.10 teo used the CPU's utilisation,
 /// an input that other governors do not get.
-pub fn has_known_rules(kernel: KernelVersion) -> bool {
+pub fn has_built_in_teo_rules(kernel: KernelVersion) -> bool {
     let (major, minor, _) = kernel.release();
     !((6, 3)..(6, 11)).contains(&(major, minor))
 }

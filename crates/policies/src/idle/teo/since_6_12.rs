@@ -83,9 +83,9 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     #[inline(always)]
     fn learn_from_outcome(&mut self, entered: usize, outcome: &IdleOutcome) {
         if Self::RULES.decays_to_zero {
-            self.bins.decay_counters_to_zero();
+            self.bins.decay_hits_and_intercepts_down_to_zero();
         } else {
-            self.bins.decay_counters();
+            self.bins.decay_hits_and_intercepts();
         }
         match Self::RULES.hit {
             Hit::OneMoreBin => self.learn_with_extra_tick_bin(entered, outcome),
@@ -93,7 +93,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
         self.bins.update_sums();
         match Self::RULES.total {
-            Total::Sum => self.total = self.bins.summed_wakeups() + self.tick_hits,
+            Total::Sum => self.total = self.bins.wakeups_at_last_sums() + self.tick_hits,
             Total::Counter => {
                 Self::decay_counter(&mut self.total);
                 self.total += PULSE;
@@ -104,15 +104,17 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// Learns from an idle period as teo in Linux 6.12 and 6.13.
     #[inline(always)]
     fn learn_with_extra_tick_bin(&mut self, entered: usize, outcome: &IdleOutcome) {
-        let measured = self
-            .expected
-            .measured_sleep(&self.table, self.tick, entered, outcome);
+        let measured =
+            self.expected
+                .sleep_or_max_until_timer(&self.table, self.tick, entered, outcome);
         Self::decay_counter(&mut self.tick_hits);
         let past_the_tick = self.tick_bin && self.expected.sleep_length >= self.tick;
         if past_the_tick && measured >= self.tick as u64 {
             self.tick_hits += PULSE;
         } else {
-            let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
+            let bin = self
+                .expected
+                .bin_of_sleep_capped_by_timer(&self.table, measured);
             let hit = bin == self.expected.bin && !past_the_tick;
             self.bins.count_wakeup(
                 bin,
@@ -133,13 +135,13 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             sleep_length, bin, ..
         } = self.expected;
         let exit_latency = self.table.exit_latency(entered);
-        let measured = self.measured_sleep_by_cause(entered, outcome);
+        let measured = self.sleep_or_max_and_count_short(entered, outcome);
 
         Self::decay_counter(&mut self.tick_intercepts);
         Self::decay_counter(&mut self.tick_wakeups);
         if rules.tick_wakeups != TickWakeups::Unnoticed && outcome.got_tick {
             self.tick_wakeups += PULSE;
-            let before = self.bins.count_all_wakeups();
+            let before = self.bins.add_up_wakeups_now();
             if 3 * self.tick_wakeups > 2 * (before + PULSE) {
                 self.bins
                     .count_wakeup(self.table.deepest_index(), Event::HIT);
@@ -174,7 +176,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// Time in ns for which the CPU is taken to have slept: [`i64::MAX`] if something only cut a
     /// long sleep short. Also counts short idle periods.
     #[inline]
-    fn measured_sleep_by_cause(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
+    fn sleep_or_max_and_count_short(&mut self, entered: usize, outcome: &IdleOutcome) -> i64 {
         let polled_enough = outcome.poll_limit_hit && self.table.is_polling(entered);
         let cut_short = match Self::RULES.cut_short {
             CutShort::Time | CutShort::Cause => {
@@ -210,7 +212,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         tick_stopped: bool,
     ) -> usize {
         let table = &self.table;
-        let early = self.bins.sums_below(candidate);
+        let early = self.bins.shallower_sums_at_last_sums(candidate);
         if 2 * early.intercepts <= self.total.wrapping_sub(early.hits) {
             return candidate;
         }
@@ -219,7 +221,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
-            if 2 * self.bins.sums_below(majority).intercepts < early.intercepts {
+            if 2 * self.bins.shallower_sums_at_last_sums(majority).intercepts < early.intercepts {
                 break;
             }
         }
@@ -262,7 +264,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     fn tick_does_no_harm(&self) -> bool {
         let five_eighths = self.total / 2 + self.total / 8;
         match Self::RULES.keeps_tick {
-            KeepsTick::Intercepts => self.bins.summed_intercepts() > five_eighths,
+            KeepsTick::Intercepts => self.bins.intercepts_at_last_sums() > five_eighths,
             KeepsTick::LateIntercepts | KeepsTick::EarlyIntercepts => {
                 self.tick_intercepts > five_eighths
             }
@@ -301,7 +303,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// Chooses among the enabled states `first` to `deepest`. `Break` is a decision that settles
     /// the tick as well.
     #[inline(always)]
-    fn choose_state(
+    fn choose_state_or_decide(
         &mut self,
         first: usize,
         deepest: usize,
@@ -319,7 +321,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
         let deepest_allowed = enabled
             .deeper_than(0)
-            .without(table.enabled_slower_than(query.latency_request))
+            .without(table.enabled_with_longer_exit(query.latency_request))
             .deepest()
             .unwrap_or(0);
         state = state.min(deepest_allowed);
@@ -339,14 +341,14 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             let fitting = enabled
                 .at_or_shallower_than(deepest_allowed)
                 .deeper_than(state)
-                .without(table.enabled_longer_than(duration));
+                .without(table.enabled_with_longer_residency(duration));
             return ControlFlow::Break(decision_stopping_tick(fitting.deepest().unwrap_or(state)));
         }
         if state == 0 {
             return ControlFlow::Break(decision_keeping_tick(0));
         }
         if table.target_residency(state) > duration {
-            let shallower = table.fall_back_state(state, duration);
+            let shallower = table.deepest_shallower_state_within(state, duration);
             let wrong = rules.near_timer_must_leave_a_tick
                 && query.tick_stopped
                 && table.target_residency(shallower) < self.tick;
@@ -367,7 +369,12 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     /// Decides whether the tick stops before the candidate state. A tick that goes on may call for
     /// a shallower state.
     #[inline(always)]
-    fn settle_tick(&self, candidate: Candidate, first: usize, tick_stopped: bool) -> IdleDecision {
+    fn decide_tick_for_candidate(
+        &self,
+        candidate: Candidate,
+        first: usize,
+        tick_stopped: bool,
+    ) -> IdleDecision {
         let table = &self.table;
         let Candidate {
             state,
@@ -379,7 +386,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             return decision_stopping_tick(state);
         }
         if state > first && table.target_residency(state) > delta_tick {
-            return decision_keeping_tick(table.fall_back_state(state, delta_tick));
+            return decision_keeping_tick(table.deepest_shallower_state_within(state, delta_tick));
         }
         decision_keeping_tick(state)
     }
@@ -426,12 +433,12 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
                 delta_tick: self.tick / 2,
             }
         } else {
-            match self.choose_state(first, deepest, query) {
+            match self.choose_state_or_decide(first, deepest, query) {
                 ControlFlow::Continue(candidate) => candidate,
                 ControlFlow::Break(decision) => return decision,
             }
         };
-        self.settle_tick(candidate, first, query.tick_stopped)
+        self.decide_tick_for_candidate(candidate, first, query.tick_stopped)
     }
 
     #[inline(always)]

@@ -40,15 +40,17 @@ impl Teo61 {
             last: [(0, Event::default()); RECENT],
             oldest: 0,
         };
-        teo.count_wakeup(u64::MAX);
+        teo.learn_from_sleep(u64::MAX);
         teo
     }
 
-    /// Counts a wake-up after a sleep of `measured` ns as a hit or an intercept.
+    /// Counts a wake-up after a sleep of `slept_ns` as a hit or an intercept.
     #[inline]
-    fn count_wakeup(&mut self, measured: u64) {
-        self.bins.decay_counters();
-        let bin = self.expected.bin_of_measured_sleep(&self.table, measured);
+    fn learn_from_sleep(&mut self, slept_ns: u64) {
+        self.bins.decay_hits_and_intercepts();
+        let bin = self
+            .expected
+            .bin_of_sleep_capped_by_timer(&self.table, slept_ns);
         let event = if bin == self.expected.bin {
             Event::HIT
         } else {
@@ -59,7 +61,7 @@ impl Teo61 {
         self.bins.forget_recent_wakeup(forgotten_bin, forgotten);
         self.bins.count_wakeup(bin, event);
         self.bins.update_sums();
-        self.total = self.bins.summed_wakeups();
+        self.total = self.bins.wakeups_at_last_sums();
         self.oldest = if self.oldest + 1 == RECENT {
             0
         } else {
@@ -78,13 +80,13 @@ impl Teo61 {
     /// the counters or by the recent wake-ups; else `candidate`. Also returns the idle duration to
     /// expect, in ns.
     #[inline]
-    fn shallower_state_if_wakeups_are_early(
+    fn shallower_state_and_duration_if_early(
         &self,
         candidate: usize,
         duration: i64,
         tick_stopped: bool,
     ) -> (usize, i64) {
-        let early = self.bins.sums_below(candidate);
+        let early = self.bins.shallower_sums_at_last_sums(candidate);
         let by_counters = 2 * early.intercepts > self.total - early.hits;
         let by_recent = early.recent > RECENT as u32 / 2;
         if !by_counters && !by_recent {
@@ -96,7 +98,7 @@ impl Teo61 {
         let mut majority = candidate;
         while majority > 0 {
             majority -= 1;
-            let before = self.bins.sums_below(majority);
+            let before = self.bins.shallower_sums_at_last_sums(majority);
             if (!by_counters || 2 * before.intercepts < early.intercepts)
                 && (!by_recent || 2 * before.recent < early.recent)
             {
@@ -132,7 +134,7 @@ impl Teo61 {
         // near for.
         let states = table.enabled_states().deeper_than(0);
         let in_time = match states
-            .intersection(table.enabled_longer_than(duration))
+            .intersection(table.enabled_with_longer_residency(duration))
             .shallowest()
         {
             Some(too_deep) => states.shallower_than(too_deep),
@@ -143,11 +145,11 @@ impl Teo61 {
             return (first, duration);
         }
         let deepest_allowed = in_time
-            .without(table.enabled_slower_than(query.latency_request))
+            .without(table.enabled_with_longer_exit(query.latency_request))
             .deepest()
             .unwrap_or(0);
         let (state, duration) =
-            self.shallower_state_if_wakeups_are_early(candidate, duration, query.tick_stopped);
+            self.shallower_state_and_duration_if_early(candidate, duration, query.tick_stopped);
         (state.min(deepest_allowed), duration)
     }
 }
@@ -161,7 +163,7 @@ impl IdleGovernor for Teo61 {
         let (mut state, duration) = self.choose_state_and_duration(query, first);
         let keep_tick = !query.tick_stopped && (table.is_polling(state) || duration < self.tick);
         if keep_tick && state > first && table.target_residency(state) > query.delta_tick {
-            state = table.fall_back_state(state, query.delta_tick);
+            state = table.deepest_shallower_state_within(state, query.delta_tick);
         }
         IdleDecision {
             state,
@@ -174,9 +176,9 @@ impl IdleGovernor for Teo61 {
         if outcome.residency == 0 {
             return;
         }
-        let measured = self
-            .expected
-            .measured_sleep(&self.table, self.tick, entered, outcome);
-        self.count_wakeup(measured);
+        let measured =
+            self.expected
+                .sleep_or_max_until_timer(&self.table, self.tick, entered, outcome);
+        self.learn_from_sleep(measured);
     }
 }

@@ -128,7 +128,8 @@ impl AmdClock {
             }
             Chooser::Frequency(all) => {
                 let signals = std::iter::once(signal);
-                let wanted = all[index].choose_frequency_if_due(now, 0, report.iowait, signals)?;
+                let wanted =
+                    all[index].choose_changed_frequency_if_due(now, 0, report.iowait, signals)?;
                 Some(self.driver.request_for_frequency(wanted, true))
             }
         }?;
@@ -152,7 +153,7 @@ impl AmdClock {
         let highest = counting.map(|(_, r)| r.desired.max(r.minimum)).max()?;
         Some(
             self.table
-                .lowest_at_or_above(self.driver.frequency_at_performance(highest)),
+                .lowest_at_or_above_else_highest(self.driver.frequency_at_performance(highest)),
         )
     }
 

@@ -142,7 +142,12 @@ impl Decider {
             Self::Fixed => None,
             Self::Schedutil(policy) => {
                 let signals = cpus.iter().map(Cpu::schedutil_signal);
-                policy.choose_frequency_if_due(Nanoseconds(now), index, report.iowait, signals)
+                policy.choose_changed_frequency_if_due(
+                    Nanoseconds(now),
+                    index,
+                    report.iowait,
+                    signals,
+                )
             }
             Self::Ondemand(clock) => clock.request_if_sample_is_due(now, cpus),
             Self::Pstate(clock) => {

@@ -183,7 +183,7 @@ impl HwpClock {
         let asked = counting.map(|(_, cpu)| {
             let desired = self
                 .table
-                .lowest_at_or_above(cpu.controller.desired_frequency());
+                .lowest_at_or_above_else_highest(cpu.controller.desired_frequency());
             desired.max(cpu.minimum)
         });
         asked.max().unwrap_or(self.table.lowest())

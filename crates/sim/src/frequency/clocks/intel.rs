@@ -19,7 +19,7 @@ pub(super) fn pstate_level(frequency: Kilohertz) -> u8 {
 }
 
 pub(super) fn frequency_at_pstate_level(table: &FrequencyTable, level: u8) -> Kilohertz {
-    table.lowest_at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
+    table.lowest_at_or_above_else_highest(Kilohertz(u32::from(level) * STEP_KHZ))
 }
 
 /// `intel_pstate` in active mode without HWP, for the CPUs on one clock.
@@ -72,8 +72,10 @@ impl PstateClock {
             return None;
         }
         let base = u128::from(self.base.0);
-        let next =
-            self.cpus[index].choose_pstate_if_due(Nanoseconds(now), report.iowait, || {
+        let next = self.cpus[index].choose_changed_pstate_if_due(
+            Nanoseconds(now),
+            report.iowait,
+            || {
                 let running = cpus[index].running_time_until(now, current, khz);
                 let khz_times = [
                     running.khz_time(),
@@ -82,7 +84,8 @@ impl PstateClock {
                 ];
                 let [aperf, mperf, tsc] = khz_times.map(|khz_time| (khz_time / 1_000_000) as u64);
                 Counters { aperf, mperf, tsc }
-            })?;
+            },
+        )?;
         self.requests[index] = next;
         self.highest_request(|i| i == index || cpus[i].is_powered())
     }

@@ -1,6 +1,6 @@
 //! How a fio job's process decides what to do next: submit, take back, pause, flush, end.
 
-use wakepath_policies::psd::Grant;
+use wakepath_policies::psd::LeaseTrigger;
 
 use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
 use crate::core::observer::Observer;
@@ -43,7 +43,7 @@ impl<O: Observer> Engine<'_, O> {
         match t.step {
             Step::Submit => {
                 let flushing = process.flushing;
-                self.grant_psd_lease_on(cpu, Grant::grants_on_issue);
+                self.grant_psd_lease_on(cpu, LeaseTrigger::is_issue_a_trigger);
                 if flushing {
                     self.send_flush_to_all_drives(cpu, task);
                 } else {

@@ -274,7 +274,7 @@ impl Backend for Replay<'_> {
         let replayed = self.replay_once(cell, cancelled)?;
         let repeat = cell.repeat as usize;
         rows::fill_replayed_run(run, &replayed, cell.policy, repeat);
-        if replayed.report.is_sparse() && !self.with_sparse {
+        if replayed.report.has_too_few_spans() && !self.with_sparse {
             run.metrics.clear();
         }
         Ok(())

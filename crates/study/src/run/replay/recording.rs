@@ -11,7 +11,7 @@ use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
 use wakepath_replay::{
-    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay_recording,
+    GroupIdleStates, LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, replay_recording,
 };
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
@@ -65,17 +65,17 @@ impl<'a> Replaying<'a> {
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
-                let all = vec![States::from_declared(Vec::new(), states.clone())];
+                let all = vec![GroupIdleStates::from_declared(Vec::new(), states.clone())];
                 (all, vec!["cpu".to_owned()])
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
-                let states =
-                    States::from_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
+                let states = GroupIdleStates::from_machine(machine)
+                    .map_err(|e| recording.error(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::from_recording(metadata)
+                let states = GroupIdleStates::from_recording(metadata)
                     .map_err(|e| recording.error(&with_causes(&e)))?;
                 let names = states
                     .iter()
@@ -136,7 +136,7 @@ impl<'a> Replaying<'a> {
     }
 
     /// The idle states of a CPU, and its tick rate.
-    pub fn states_of_cpu(&self, cpu: u32) -> (&States, TickRate) {
+    pub fn states_of_cpu(&self, cpu: u32) -> (&GroupIdleStates, TickRate) {
         (
             &self.setup.states[self.setup.group_index_of_cpu(cpu)],
             self.setup.tick,
@@ -293,7 +293,7 @@ fn resolve_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Stri
 
 /// Resolves the leases of a policy on the recording's idle states. A ceiling by name has to be the same state on every
 /// CPU.
-fn resolve_leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
+fn resolve_leases(settings: &PsdSettings, states: &[GroupIdleStates]) -> Result<PsdPolicy, String> {
     let mut on = states.iter().map(|states| {
         settings
             .resolve_for_states(&states.declared)
@@ -316,14 +316,14 @@ const NO_LIFTING: &str = "cpu-latency[limit=none]: who asked for the recorded li
 /// Resolves a latency request on the recording's idle states.
 fn resolve_latency_limits(
     request: &CpuLatency,
-    states: &[States],
+    states: &[GroupIdleStates],
 ) -> Result<LatencyLimits, String> {
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
         let limit = request
             .limit
-            .limit_for_states(known)
+            .resolve_for_states(known)
             .map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| NO_LIFTING.to_owned())
     });

@@ -1,6 +1,6 @@
 //! Making result rows from a block of a replayed recording.
 
-use wakepath_replay::{BlockPolicy, BlockReport, StateReport};
+use wakepath_replay::{StateReport, TimeBlockPolicy, TimeBlockReport};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{Idle, RunRecord};
 
@@ -95,8 +95,8 @@ fn make_busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
 
 /// A block's metrics.
 fn list_replay_metrics(
-    block: &BlockReport,
-    policy: &BlockPolicy,
+    block: &TimeBlockReport,
+    policy: &TimeBlockPolicy,
     recorded: bool,
 ) -> impl Iterator<Item = (&'static str, f64)> {
     let sums = policy.total_sums();
