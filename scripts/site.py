@@ -34,6 +34,7 @@ create-missing = false
 default-theme = "light"
 preferred-dark-theme = "navy"
 no-section-label = true
+input-404 = ""
 hash-files = false
 additional-css = ["site.css"]
 additional-js = ["site.js"]
@@ -74,6 +75,7 @@ STYLE = """\
 .content main td, .content main th { overflow-wrap: normal; }
 .content main .table-wrapper, .content main pre > code { overflow-x: auto; }
 .content main img { max-width: 100%; height: auto; }
+.content main thead a:link { color: inherit; text-decoration: underline; }
 """
 
 # What scrolls by itself can be reached by the keyboard. The switch of the table of contents has the role of a button.
