@@ -219,7 +219,7 @@ pub fn plan_apst_table(
         choices.push(StateChoice {
             state,
             exit_latency_us: u64::from(descriptor.exit_latency_us),
-            total_latency_us: descriptor.total_latency_us(),
+            total_latency_us: descriptor.entry_and_exit_latency_us(),
             verdict,
         });
     }
@@ -248,7 +248,7 @@ struct Chooser<'a> {
 impl Chooser<'_> {
     fn judge_power_state(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
         let s = self.settings;
-        let total = descriptor.total_latency_us();
+        let total = descriptor.entry_and_exit_latency_us();
         if state == self.npss && s.quirks.no_deepest {
             ApstVerdict::QuirkedOff
         } else if !descriptor.non_operational {

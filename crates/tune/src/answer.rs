@@ -61,7 +61,7 @@ pub struct Finalist {
 
 impl Finalist {
     /// Whether the set changes nothing of what is in force.
-    pub fn is_in_force(&self) -> bool {
+    pub fn changes_nothing(&self) -> bool {
         self.changes == 0
     }
 
@@ -71,7 +71,7 @@ impl Finalist {
     }
 
     /// Whether the whole confidence intervals keep every condition.
-    pub fn surely_keeps_conditions(&self) -> bool {
+    pub fn keeps_conditions_by_whole_intervals(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_sure)
     }
 }

@@ -8,7 +8,7 @@ use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_tune::{
     Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
-    SearchRequest, Simulation, Space, TrialOutcome, search_space,
+    SearchRequest, Simulation, Space, TrialOutcome, search_best_policy_set,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -141,7 +141,7 @@ fn search_within_budget(
         let simulation = Simulation::new(
             machine,
             &loads,
-            request.objective.counts_rest(),
+            request.objective.counts_hours_of_rest(),
             cancelled,
             &count,
         )?;
@@ -150,7 +150,7 @@ fn search_within_budget(
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => budget_for_time(&simulation, time, args.seed)?,
         };
-        Ok(search_space(&space, request, &simulation)?)
+        Ok(search_best_policy_set(&space, request, &simulation)?)
     })
 }
 

@@ -58,7 +58,10 @@ impl Cppc {
     }
 
     /// The first fault of the performance scale in a cluster with `cores` cores: key and explanation.
-    pub(super) fn first_fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
+    pub(super) fn first_invalid_key_and_reason(
+        &self,
+        cores: usize,
+    ) -> Option<(&'static str, &'static str)> {
         let levels = [
             self.lowest,
             self.lowest_nonlinear,

@@ -122,7 +122,11 @@ impl MachineError {
 }
 
 /// The error for a fault that the TOML parser found, with the line.
-pub(super) fn description_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
+pub(super) fn toml_syntax_error_with_line(
+    text: &str,
+    origin: &str,
+    e: &toml::de::Error,
+) -> MachineError {
     let at = e.span().map_or(0, |s| s.start.min(text.len()));
     MachineError::Parse {
         origin: origin.to_owned(),

@@ -95,7 +95,7 @@ fn power_limits_in_words(limit: &PowerLimit) -> String {
 }
 
 fn write_default_policies(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
-    let policy = system.kernel_policy();
+    let policy = system.kernel_policy_or_stand_in();
     let text = format!("simulated by default: {}, {}", policy.idle, policy.freq);
     out.write_folded(&text, 2)?;
     match &policy.stands_in {

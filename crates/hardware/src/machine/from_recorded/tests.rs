@@ -1,6 +1,6 @@
 use wakepath_units::Kilohertz;
 
-use super::clusters::operating_frequencies;
+use super::clusters::operating_frequencies_and_why_assumed;
 use super::idle_states::SAPPHIRE_RAPIDS_C6_US;
 use super::*;
 use crate::machine::{Origin, PowerScope};
@@ -25,7 +25,7 @@ fn every_system_with_recorded_idle_states_is_a_machine() {
             assert_eq!(machine.cluster.len(), processor.sockets);
         }
         // Governors see the recorded states.
-        assert_eq!(machine.declared_idle_states().unwrap(), idle.states);
+        assert_eq!(machine.common_declared_idle_states().unwrap(), idle.states);
         let fastest = system.frequency.iter().map(|p| p.max).max();
         let turbo = processor
             .turbo
@@ -213,7 +213,7 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
         let at_base = |cluster: &Cluster| {
             let base = (cluster.base_mhz.value * 1e3) as u32;
             let opp = cluster.opps.iter().rfind(|opp| opp.khz <= base)?;
-            Some((base, cluster.cpus as u64 * cluster.active_power(opp).0))
+            Some((base, cluster.cpus as u64 * cluster.cpu_active_power(opp).0))
         };
         let Some((base, _)) = at_base(&machine.cluster[0]) else {
             continue;
@@ -226,7 +226,11 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
             .map(|(_, power)| power)
             .sum();
         let sockets = (machine.cluster.len() / limit.clusters) as u64;
-        let package = machine.package.as_ref().map_or(0, |p| p.active_power().0) / sockets;
+        let package = machine
+            .package
+            .as_ref()
+            .map_or(0, |p| p.extra_power_while_up().0)
+            / sockets;
         let uncore = (machine.uncore.as_ref()).map_or(0, |u| {
             u.power_at_clock(u.clock_within_limits(Kilohertz(base))).0
         });
@@ -275,12 +279,15 @@ fn a_range_that_ends_between_two_steps_keeps_its_end() {
     let mut policy = recorded::builtin_recorded_systems()[0].frequency[0].clone();
     policy.available.clear();
     (policy.min, policy.max) = (Kilohertz(800_000), Kilohertz(1_050_000));
-    let (steps, _) = operating_frequencies(&policy, None);
+    let (steps, _) = operating_frequencies_and_why_assumed(&policy, None);
     assert_eq!(
         steps,
         [800_000, 900_000, 1_000_000, 1_050_000].map(Kilohertz)
     );
     policy.available = [900_000, 800_000].map(Kilohertz).to_vec();
     let turbo = [800_000, 900_000, 1_050_000].map(Kilohertz).to_vec();
-    assert_eq!(operating_frequencies(&policy, None), (turbo, None));
+    assert_eq!(
+        operating_frequencies_and_why_assumed(&policy, None),
+        (turbo, None)
+    );
 }
