@@ -49,35 +49,35 @@ pub struct Demotion {
 }
 
 impl Demotion {
-    /// Notes that the CPU asks for the idle state of index `state` at `now`, in ns. If the state is demoted: when, in
+    /// Notes that the CPU asks for the idle state of index `state_index` at `now_ns`, in ns. If the state is demoted: when, in
     /// ns, the CPU will go on to the state asked for (`u64::MAX`: never).
     pub fn demote_request_until(
         &mut self,
         rule: &DemotionRule,
-        now: u64,
-        state: usize,
+        now_ns: u64,
+        state_index: usize,
     ) -> Option<u64> {
         let often = self.recent.len() == rule.wake_ups
             && self
                 .recent
                 .front()
-                .is_some_and(|oldest| now - oldest <= rule.within);
-        if !often || !rule.demoted[state] {
+                .is_some_and(|oldest| now_ns - oldest <= rule.within);
+        if !often || !rule.demoted[state_index] {
             return None;
         }
         self.demotions += 1;
         Some(match rule.undemote {
             0 => u64::MAX,
-            after => now + after,
+            after => now_ns + after,
         })
     }
 
-    /// Notes that the CPU wakes up at `now`, in ns, for the rate of its wake-ups.
-    pub fn note_wake_up(&mut self, rule: &DemotionRule, now: u64) {
+    /// Notes that the CPU wakes up at `now_ns`, in ns, for the rate of its wake-ups.
+    pub fn note_wake_up(&mut self, rule: &DemotionRule, now_ns: u64) {
         if self.recent.len() == rule.wake_ups {
             self.recent.pop_front();
         }
-        self.recent.push_back(now);
+        self.recent.push_back(now_ns);
     }
 }
 

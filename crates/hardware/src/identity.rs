@@ -133,9 +133,9 @@ const NAME_KEYS: [&str; 8] = [
 
 impl ProcessorIdentity {
     /// Reads `/proc/cpuinfo`.
-    pub fn from_cpuinfo(text: &str) -> Self {
-        let cores = list_arm_core_of_each_cpu(list_cpuinfo_keys_and_values(text));
-        let vendor = match (first_cpuinfo_value(text, "vendor_id"), cores.first()) {
+    pub fn from_cpuinfo(cpuinfo: &str) -> Self {
+        let cores = list_arm_core_of_each_cpu(list_cpuinfo_keys_and_values(cpuinfo));
+        let vendor = match (first_cpuinfo_value(cpuinfo, "vendor_id"), cores.first()) {
             (Some("AuthenticAMD"), _) => CpuVendor::Amd,
             (Some("GenuineIntel"), _) => CpuVendor::Intel,
             (_, Some(core)) if core.implementer == APPLE => CpuVendor::Apple,
@@ -146,15 +146,15 @@ impl ProcessorIdentity {
             Some(_) => join_distinct_core_names(&cores),
             None => NAME_KEYS
                 .iter()
-                .find_map(|key| first_cpuinfo_value(text, key).filter(|name| !name.is_empty()))
+                .find_map(|key| first_cpuinfo_value(cpuinfo, key).filter(|name| !name.is_empty()))
                 .unwrap_or("unknown processor")
                 .to_owned(),
         };
         Self {
             name,
             vendor,
-            family: first_cpuinfo_number_or_0(text, "cpu family"),
-            model: first_cpuinfo_number_or_0(text, "model"),
+            family: first_cpuinfo_number_or_0(cpuinfo, "cpu family"),
+            model: first_cpuinfo_number_or_0(cpuinfo, "model"),
             cores,
         }
     }
@@ -166,21 +166,21 @@ impl ProcessorIdentity {
 }
 
 /// Keys and values in `/proc/cpuinfo`, all CPUs in sequence.
-fn list_cpuinfo_keys_and_values(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = text.lines().filter_map(|line| line.split_once(':'));
+fn list_cpuinfo_keys_and_values(cpuinfo: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(key, value)| (key.trim(), value.trim()))
 }
 
 /// The first value of a key in `/proc/cpuinfo`.
-fn first_cpuinfo_value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    list_cpuinfo_keys_and_values(text)
-        .find(|(key, _)| *key == name)
+fn first_cpuinfo_value<'a>(cpuinfo: &'a str, wanted_key: &str) -> Option<&'a str> {
+    list_cpuinfo_keys_and_values(cpuinfo)
+        .find(|(key, _)| *key == wanted_key)
         .map(|(_, value)| value)
 }
 
 /// The first value of a key in `/proc/cpuinfo` as a number; 0 if missing.
-fn first_cpuinfo_number_or_0(text: &str, name: &str) -> u32 {
-    let value = first_cpuinfo_value(text, name).and_then(|value| value.parse().ok());
+fn first_cpuinfo_number_or_0(cpuinfo: &str, wanted_key: &str) -> u32 {
+    let value = first_cpuinfo_value(cpuinfo, wanted_key).and_then(|value| value.parse().ok());
     value.unwrap_or(0)
 }
 
@@ -189,10 +189,12 @@ fn parse_hexadecimal(text: &str) -> Option<u32> {
 }
 
 /// Arm cores listed in `/proc/cpuinfo`, one per CPU.
-fn list_arm_core_of_each_cpu<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
+fn list_arm_core_of_each_cpu<'a>(
+    cpuinfo_fields: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<ArmCore> {
     let mut cores = Vec::new();
     let mut implementer = None;
-    for (key, value) in fields {
+    for (key, value) in cpuinfo_fields {
         match key {
             "CPU implementer" => implementer = parse_hexadecimal(value),
             "CPU part" => {

@@ -54,18 +54,18 @@ impl fmt::Display for Lender {
 }
 
 /// Chooses the built-in machine that lends figures, by vendor, family, segment and core. Powers are lent within a
-/// segment only, and only by cores of the kind. `guest`: what shows that it is a virtual machine, which owns no
+/// segment only, and only by cores of the kind. `guest_evidence`: what shows that it is a virtual machine, which owns no
 /// package.
 pub fn choose_lender_of_figures(
     processor: &ProcessorIdentity,
     hints: &SegmentHints,
-    guest: Option<&str>,
+    guest_evidence: Option<&str>,
 ) -> Lender {
     let segment = hints.find_segment_and_evidence(processor);
     let kind = segment.as_ref().map(|(segment, _)| *segment);
     let (machine, power) = choose_lender_and_if_powers_fit(processor, hints, kind);
     let what = describe_processor_segment_and_evidence(processor, segment);
-    if let Some(shown) = guest {
+    if let Some(shown) = guest_evidence {
         return Lender {
             machine,
             power: false,
@@ -86,7 +86,7 @@ pub fn choose_lender_of_figures(
 /// A processor and its segment in words: `AMD family 25, laptop (ACPI's pm_profile 2)`.
 fn describe_processor_segment_and_evidence(
     processor: &ProcessorIdentity,
-    segment: Option<(Segment, String)>,
+    segment_and_evidence: Option<(Segment, String)>,
 ) -> String {
     let maker = match processor.vendor {
         vendor @ (CpuVendor::Amd | CpuVendor::Intel) => {
@@ -97,7 +97,7 @@ fn describe_processor_segment_and_evidence(
         }
         CpuVendor::Apple | CpuVendor::Arm | CpuVendor::Other => processor.name.clone(),
     };
-    match segment {
+    match segment_and_evidence {
         Some((segment, why)) => format!("{maker}, {segment} by {why}"),
         None => format!("{maker}, nothing tells what kind of machine"),
     }
@@ -183,8 +183,8 @@ fn choose_intel_lender_and_if_powers_fit(
 }
 
 /// Whether the processor is a member of family 6 with a listed model number.
-fn is_family_6_model_in(processor: &ProcessorIdentity, models: &[u32]) -> bool {
-    processor.family == 6 && models.contains(&processor.model)
+fn is_family_6_model_in(processor: &ProcessorIdentity, listed_models: &[u32]) -> bool {
+    processor.family == 6 && listed_models.contains(&processor.model)
 }
 
 #[cfg(test)]

@@ -130,26 +130,26 @@ pub(crate) fn find_processor_of_recorded_system(system: &str) -> Option<&'static
 }
 
 /// Reads `processors.toml`.
-fn parse_processors(text: &str) -> Result<Vec<Processor>, RecordError> {
-    let all: Processors = toml::from_str(text).map_err(|e| {
+fn parse_processors(toml_text: &str) -> Result<Vec<Processor>, RecordError> {
+    let all: Processors = toml::from_str(toml_text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
-        record_error_at_byte(text, at, e.message().to_owned())
+        record_error_at_byte(toml_text, at, e.message().to_owned())
     })?;
     for processor in &all.processor {
         if let Some(what) = processor.first_broken_rule() {
             let name = format!("system = \"{}\"", processor.system);
-            let at = text.find(&name).unwrap_or(0);
-            return Err(record_error_at_byte(text, at, what.to_owned()));
+            let at = toml_text.find(&name).unwrap_or(0);
+            return Err(record_error_at_byte(toml_text, at, what.to_owned()));
         }
     }
     Ok(all.processor)
 }
 
-/// An error about the line of `text` that has the byte `at`.
-fn record_error_at_byte(text: &str, at: usize, what: String) -> RecordError {
+/// An error about the line of `text` that has the byte `byte`.
+fn record_error_at_byte(text: &str, byte: usize, what: String) -> RecordError {
     RecordError {
         file: FILE,
-        line: text[..at.min(text.len())].matches('\n').count() as u64 + 1,
+        line: text[..byte.min(text.len())].matches('\n').count() as u64 + 1,
         what,
     }
 }

@@ -186,15 +186,15 @@ struct TableRow {
 /// # Errors
 /// The first row that is malformed, out of order, or contradicts another row for the same system.
 pub fn parse_recorded_systems(
-    idle: &str,
-    frequency: &str,
+    idle_csv: &str,
+    frequency_csv: &str,
 ) -> Result<Vec<RecordedSystem>, RecordError> {
     let mut systems: Vec<RecordedSystem> = Vec::new();
-    for (line, row) in parse_csv_rows_with_lines::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
+    for (line, row) in parse_csv_rows_with_lines::<FrequencyRow>(FREQUENCY_FILE, frequency_csv)? {
         add_policy_to_recorded_system(&mut systems, row)
             .map_err(|what| record_error_at_line(FREQUENCY_FILE, line, what))?;
     }
-    let idle_rows = parse_csv_rows_with_lines::<IdleRow>(IDLE_FILE, idle)?;
+    let idle_rows = parse_csv_rows_with_lines::<IdleRow>(IDLE_FILE, idle_csv)?;
     for group in idle_rows.chunk_by(|a, b| a.1.system == b.1.system) {
         add_idle_states_to_recorded_system(&mut systems, group)?;
     }
@@ -280,7 +280,7 @@ fn add_idle_states_to_recorded_system(
         .ok_or_else(|| {
             record_error_at_line(IDLE_FILE, *line, "the system has no row in frequency.csv")
         })?;
-    check_first_idle_row(system, first)
+    check_first_idle_row_of_system(system, first)
         .map_err(|what| record_error_at_line(IDLE_FILE, *line, what))?;
     let mut states = Vec::new();
     for (expected, (line, row)) in group.iter().enumerate() {
@@ -301,7 +301,10 @@ fn add_idle_states_to_recorded_system(
 }
 
 /// Checks that a system has no idle states yet, and that the first row is about the same system.
-fn check_first_idle_row(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'static str> {
+fn check_first_idle_row_of_system(
+    system: &RecordedSystem,
+    first: &IdleRow,
+) -> Result<(), &'static str> {
     if system.idle.is_some() {
         return Err("the rows of a system follow each other");
     }
@@ -325,8 +328,8 @@ fn check_first_idle_row(system: &RecordedSystem, first: &IdleRow) -> Result<(), 
     Ok(())
 }
 
-fn decode_idle_row(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
-    if row.state != expected {
+fn decode_idle_row(row: &IdleRow, expected_index: usize) -> Result<IdleState, &'static str> {
+    if row.state != expected_index {
         return Err("states are numbered from 0 on");
     }
     let disabled = match row.default_status.as_str() {
@@ -346,9 +349,9 @@ fn decode_idle_row(row: &IdleRow, expected: usize) -> Result<IdleState, &'static
 ///
 /// # Errors
 /// The first row that is malformed, or that makes a table no driver can have.
-pub fn parse_driver_idle_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> {
+pub fn parse_driver_idle_tables(csv_text: &str) -> Result<Vec<DriverTable>, RecordError> {
     const FILE: &str = "intel_idle.csv";
-    parse_csv_rows_with_lines::<TableRow>(FILE, text)?
+    parse_csv_rows_with_lines::<TableRow>(FILE, csv_text)?
         .chunk_by(|a, b| a.1.table == b.1.table)
         .map(|group| {
             let (line, first) = &group[0];
@@ -403,9 +406,9 @@ fn text_unless_empty(text: String) -> Option<String> {
 /// Parses all rows of a CSV file with a header, each with its line number.
 fn parse_csv_rows_with_lines<T: DeserializeOwned>(
     file: &'static str,
-    text: &str,
+    csv_text: &str,
 ) -> Result<Vec<(u64, T)>, RecordError> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
     let headers = reader
         .headers()
         .map_err(|e| record_error_from_csv(file, &e))?

@@ -66,7 +66,7 @@ impl Finalist {
     }
 
     /// Whether the means of the set's metrics keep every condition.
-    pub fn keeps_conditions(&self) -> bool {
+    pub fn keeps_conditions_by_means(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_kept)
     }
 

@@ -42,38 +42,38 @@ impl LoadCondition {
         self.load.as_deref().is_none_or(|named| named == load)
     }
 
-    /// The limit in the metric's unit, where `in_force` is the metric's value under what is in force.
-    pub fn limit_in_metric_unit(&self, in_force: f64) -> f64 {
+    /// The limit in the metric's unit, where `value_in_force` is the metric's value under what is in force.
+    pub fn limit_in_metric_unit(&self, value_in_force: f64) -> f64 {
         if self.is_relative {
-            in_force * (1.0 + self.condition.limit / 100.0)
+            value_in_force * (1.0 + self.condition.limit / 100.0)
         } else {
             self.condition.limit
         }
     }
 
     /// Whether a metric's value keeps the condition.
-    pub fn is_kept_by_value(&self, value: f64, in_force: f64) -> bool {
+    pub fn is_kept_by_value(&self, value: f64, value_in_force: f64) -> bool {
         let condition = Condition {
-            limit: self.limit_in_metric_unit(in_force),
+            limit: self.limit_in_metric_unit(value_in_force),
             ..self.condition.clone()
         };
         condition.is_met_by(value)
     }
 
     /// Distance of a metric's value beyond the limit as a share of the limit; 0 where the condition is kept.
-    pub fn share_beyond_limit_or_0(&self, value: f64, in_force: f64) -> f64 {
-        if self.is_kept_by_value(value, in_force) {
+    pub fn share_beyond_limit_or_0(&self, value: f64, value_in_force: f64) -> f64 {
+        if self.is_kept_by_value(value, value_in_force) {
             return 0.0;
         }
-        let limit = self.limit_in_metric_unit(in_force);
+        let limit = self.limit_in_metric_unit(value_in_force);
         let distance = (value - limit).abs();
         // A value exactly at a limit that excludes itself breaks the condition, too.
         (distance / limit.abs().max(f64::MIN_POSITIVE)).max(1e-9)
     }
 
     /// Distance of a metric's value within the limit in percent of the limit; negative where the condition is broken.
-    pub fn percent_within_limit(&self, value: f64, in_force: f64) -> f64 {
-        let limit = self.limit_in_metric_unit(in_force);
+    pub fn percent_within_limit(&self, value: f64, value_in_force: f64) -> f64 {
+        let limit = self.limit_in_metric_unit(value_in_force);
         let distance = if self.condition.below {
             limit - value
         } else {
@@ -83,15 +83,16 @@ impl LoadCondition {
     }
 
     /// A note if the limit seems to be in another unit: a thousand times away from what is in force.
-    pub fn note_if_unit_looks_wrong(&self, in_force: f64) -> Option<String> {
-        let limit = self.limit_in_metric_unit(in_force);
-        if self.is_relative || limit <= 0.0 || in_force <= 0.0 {
+    pub fn note_if_unit_looks_wrong(&self, value_in_force: f64) -> Option<String> {
+        let limit = self.limit_in_metric_unit(value_in_force);
+        if self.is_relative || limit <= 0.0 || value_in_force <= 0.0 {
             return None;
         }
-        let ratio = limit / in_force;
+        let ratio = limit / value_in_force;
         let unit = Metric::find(&self.condition.metric).map(|metric| &*metric.unit)?;
-        ((ratio >= 300.0) || (ratio <= 1.0 / 300.0))
-            .then(|| format!("{self}: {in_force:.1} {unit} is in force; limits are in {unit}"))
+        ((ratio >= 300.0) || (ratio <= 1.0 / 300.0)).then(|| {
+            format!("{self}: {value_in_force:.1} {unit} is in force; limits are in {unit}")
+        })
     }
 }
 

@@ -57,7 +57,7 @@ struct Baseline {
 }
 
 impl Decision {
-    pub(crate) fn decide_among_finalists(
+    pub(crate) fn run_finalists_and_decide(
         self,
         search: &mut SearchState<'_>,
     ) -> Result<SearchAnswer, TuneError> {
@@ -70,7 +70,7 @@ impl Decision {
             effort,
             level: 1.0 - (1.0 - LEVEL) / sets,
         };
-        let in_force = describe_finalist(
+        let in_force = summarize_finalist_runs(
             search,
             &baseline,
             search.space.unchanged_choice(),
@@ -103,7 +103,7 @@ impl Decision {
             objective: search.question.objective.metric.name.to_string(),
             unit: search.question.objective.metric.unit.to_string(),
             best: best.or_else(|| {
-                let keeps = in_force.finalist.keeps_conditions_by_mean_or_interval();
+                let keeps = in_force.finalist.keeps_conditions_by_means();
                 (shown.is_none() && keeps).then(|| in_force.finalist.clone())
             }),
             in_force: in_force.finalist,
@@ -138,8 +138,8 @@ fn choose_smallest_change_as_good_as_best<'a>(
         .filter(|ran| keeps_conditions_by_mean_or_interval(&ran.finalist, surely))
         .collect();
     let best = *keeping.first()?;
-    let is_as_good = |other: &FinalistRuns| !is_better(search, &best.values, &other.values);
-    if in_force.finalist.keeps_conditions_by_mean_or_interval() && is_as_good(in_force) {
+    let is_as_good = |other: &FinalistRuns| !is_surely_better(search, &best.values, &other.values);
+    if in_force.finalist.keeps_conditions_by_means() && is_as_good(in_force) {
         return None;
     }
     keeping
@@ -153,7 +153,7 @@ fn keeps_conditions_by_mean_or_interval(finalist: &Finalist, surely: bool) -> bo
     if surely {
         finalist.keeps_conditions_by_whole_intervals()
     } else {
-        finalist.keeps_conditions_by_mean_or_interval()
+        finalist.keeps_conditions_by_means()
     }
 }
 
@@ -164,8 +164,8 @@ fn sum_of_percent_beyond_limits(finalist: &Finalist) -> f64 {
 }
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
-fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
-    gain_towards_goal(search, than, series)
+fn is_surely_better(search: &SearchState<'_>, series: &[f64], other: &[f64]) -> bool {
+    gain_towards_goal(search, other, series)
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
@@ -205,11 +205,11 @@ fn run_candidate_on_fresh_seeds(
     let Some(TrialOutcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
-    describe_finalist(search, baseline, candidate, &set, &trial).map(Some)
+    summarize_finalist_runs(search, baseline, candidate, &set, &trial).map(Some)
 }
 
 /// A finalist's figures from its runs on fresh seeds.
-fn describe_finalist(
+fn summarize_finalist_runs(
     search: &SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
@@ -326,7 +326,7 @@ fn drop_useless_parts_and_rate_others(
         };
         let surely = kept_finalist.keeps_conditions_by_whole_intervals();
         let keeps = keeps_conditions_by_mean_or_interval(&ran.finalist, surely);
-        if keeps && !is_better(search, &best.values, &ran.values) {
+        if keeps && !is_surely_better(search, &best.values, &ran.values) {
             kept = ran.candidate;
             kept_finalist = ran.finalist;
             continue;

@@ -23,13 +23,13 @@ pub struct DailyLoad {
 }
 
 impl DailyLoad {
-    /// The workload with its measured time divided by `shortened`; the warm-up stays.
-    pub fn workload_with_measured_time_divided(&self, shortened: u32) -> Workload {
+    /// The workload with its measured time divided by `divisor`; the warm-up stays.
+    pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Workload {
         let mut workload = self.workload.clone();
         if let Workload::Fio(file) = &mut workload {
             for job in &mut file.jobs {
                 let whole = job.at_most.into_iter().chain(job.runtime).min();
-                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(shortened.max(1))));
+                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(divisor.max(1))));
             }
         }
         workload
@@ -44,7 +44,7 @@ impl DailyLoad {
     }
 
     /// Number of requests simulated per request measured: the warm-up is simulated, too.
-    pub(crate) fn simulated_requests_per_measured(&self, shortened: u32) -> f64 {
+    pub(crate) fn simulated_requests_per_measured(&self, divisor: u32) -> f64 {
         let Workload::Fio(file) = &self.workload else {
             return 1.0;
         };
@@ -53,7 +53,7 @@ impl DailyLoad {
             let warm_up = job.ramp_time.filter(|_| job.ends_by_time());
             match (measured, warm_up) {
                 (Some(measured), Some(warm_up)) if measured.0 > 0 => {
-                    let counted = measured.0 as f64 / f64::from(shortened.max(1));
+                    let counted = measured.0 as f64 / f64::from(divisor.max(1));
                     (counted + warm_up.0 as f64) / counted
                 }
                 _ => 1.0,

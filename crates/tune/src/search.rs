@@ -128,7 +128,7 @@ pub fn search_best_policy_set(
     };
     let in_force = search.run_policies_in_force(search.effort_with_stage_seeds(2, 1, 1))?;
     let cost = in_force.requests.max(1);
-    let shares = StageEnds::new(request.budget, cost, search.most_sets_in_decision())?;
+    let stage_ends = StageEnds::new(request.budget, cost, search.most_sets_in_decision())?;
     let shortened =
         search.run_policies_in_force(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
     let costs = RunCosts {
@@ -136,20 +136,24 @@ pub fn search_best_policy_set(
         shortened: shortened.requests.max(1),
     };
     let last = RUNGS.len() - 1;
-    let found = if costs.would_all_fit_into_last_rung(space.count_sets(), &shares) {
+    let found = if costs.would_all_fit_into_last_rung(space.count_sets(), &stage_ends) {
         let all = (0..space.count_sets())
             .map(|n| space.choice_by_number(n))
             .collect();
-        search.run_until_requests_and_rank(all, search.effort_of_rung(last), shares.steps_end)?
+        search.run_until_requests_and_rank(
+            all,
+            search.effort_of_rung(last),
+            stage_ends.steps_end,
+        )?
     } else {
-        let halved = search.run_halving_and_rank_last_rung(&costs, &shares)?;
-        search.run_neighbours_of_best_until_budget(halved, &shares)?
+        let halved = search.run_halving_and_rank_last_rung(&costs, &stage_ends)?;
+        search.run_neighbours_of_best_until_budget(halved, &stage_ends)?
     };
     let decision = Decision {
         repeats: search.affordable_repeats_per_finalist(request.budget),
         finalists: take_distinct_best_except_unchanged(found, &space.unchanged_choice()),
     };
-    let answer = decision.decide_among_finalists(&mut search)?;
+    let answer = decision.run_finalists_and_decide(&mut search)?;
     Ok(SearchAnswer {
         is_exhaustive: answer.tried == space.count_sets(),
         budget: request.budget.0,
@@ -165,9 +169,13 @@ struct StageEnds {
 }
 
 impl StageEnds {
-    fn new(budget: Budget, cost: u64, decided: u64) -> Result<Self, TuneError> {
+    fn new(
+        budget: Budget,
+        requests_per_run: u64,
+        sets_in_decision: u64,
+    ) -> Result<Self, TuneError> {
         let (fewest, _) = FINAL_REPEATS;
-        let needed = cost.saturating_mul(decided * u64::from(fewest));
+        let needed = requests_per_run.saturating_mul(sets_in_decision * u64::from(fewest));
         let least = (needed as f64 / (1.0 - STEPS_END)).ceil() as u64;
         if budget.0 < least {
             return Err(TuneError::Budget {
@@ -203,8 +211,8 @@ impl RunCosts {
     }
 
     /// Whether so many sets fit into the budget of the last rung.
-    fn would_all_fit_into_last_rung(&self, sets: usize, shares: &StageEnds) -> bool {
-        sets as f64 * self.requests_per_set_in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
+    fn would_all_fit_into_last_rung(&self, sets: usize, stage_ends: &StageEnds) -> bool {
+        sets as f64 * self.requests_per_set_in_rung(RUNGS.len() - 1) <= stage_ends.steps_end as f64
     }
 
     /// Number of requests per set drawn: those of the first rung, and of later rungs by the share of sets kept.
@@ -239,13 +247,13 @@ impl SearchState<'_> {
             .clamp(fewest, most)
     }
 
-    /// Runs sets with an effort until `end` requests are simulated, and ranks the sets. A set refused by the machine
+    /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets. A set refused by the machine
     /// falls out.
     fn run_until_requests_and_rank(
         &mut self,
         candidates: Vec<SetChoice>,
         effort: Effort,
-        end: u64,
+        requests_end: u64,
     ) -> Result<Ranking, TuneError> {
         let in_force = self.run_policies_in_force(effort)?;
         let mut able = Vec::new();
@@ -259,7 +267,7 @@ impl SearchState<'_> {
         }
         let mut ranking = Ranking::new();
         for batch in able.chunks(BATCH) {
-            if self.simulated >= end && ranking.len() >= FINALISTS {
+            if self.simulated >= requests_end && ranking.len() >= FINALISTS {
                 break;
             }
             let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
@@ -281,9 +289,9 @@ impl SearchState<'_> {
     fn run_halving_and_rank_last_rung(
         &mut self,
         costs: &RunCosts,
-        shares: &StageEnds,
+        stage_ends: &StageEnds,
     ) -> Result<Ranking, TuneError> {
-        let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
+        let budget = stage_ends.halving_end.saturating_sub(self.simulated) as f64;
         let first = (budget / costs.requests_per_set_over_all_rungs()) as usize;
         let mut candidates = self.draw_sets_for_first_rung(first.max(FINALISTS));
         let mut ranking = Ranking::new();
@@ -328,7 +336,7 @@ impl SearchState<'_> {
     fn run_neighbours_of_best_until_budget(
         &mut self,
         found: Ranking,
-        shares: &StageEnds,
+        stage_ends: &StageEnds,
     ) -> Result<Ranking, TuneError> {
         let effort = self.effort_of_rung(RUNGS.len() - 1);
         let mut scores: BTreeMap<SetChoice, Score> = found
@@ -336,7 +344,7 @@ impl SearchState<'_> {
             .map(|(score, candidate)| (candidate, score))
             .collect();
         let mut centres = BTreeSet::new();
-        while self.simulated < shares.steps_end && centres.len() < FINALISTS {
+        while self.simulated < stage_ends.steps_end && centres.len() < FINALISTS {
             let ranking = rank_scores(&scores);
             let centre = ranking
                 .iter()
@@ -348,7 +356,7 @@ impl SearchState<'_> {
             let mut unknown = self.space.neighbours_differing_in_one_dimension(centre);
             unknown.retain(|neighbour| !scores.contains_key(neighbour));
             for (score, candidate) in
-                self.run_until_requests_and_rank(unknown, effort, shares.steps_end)?
+                self.run_until_requests_and_rank(unknown, effort, stage_ends.steps_end)?
             {
                 scores.insert(candidate, score);
             }

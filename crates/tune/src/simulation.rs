@@ -65,7 +65,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// Why the machine, or a load on it, cannot have the set.
-    pub fn policies_in_force(&self, set: &PolicySet) -> Result<PolicySet, String> {
+    pub fn policies_in_force_under(&self, set: &PolicySet) -> Result<PolicySet, String> {
         for load in self.loads {
             Model::new(self.machine, &load.workload, set).map_err(|e| e.to_string())?;
         }

@@ -135,7 +135,7 @@ impl Space {
         name: &'static str,
         is_explicit: bool,
         resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
-        known: &mut BTreeSet<String>,
+        known_sets: &mut BTreeSet<String>,
     ) {
         let mut choices = Vec::new();
         let mut refusal = None;
@@ -145,7 +145,7 @@ impl Space {
             };
             let set = PolicySet::new([policy.clone()]);
             match set.map_err(|e| e.to_string()).and_then(|set| resolve(&set)) {
-                Ok(resolved) if known.insert(resolved.to_string()) => choices.push(policy),
+                Ok(resolved) if known_sets.insert(resolved.to_string()) => choices.push(policy),
                 Ok(_) => {}
                 Err(why) => refusal = Some(format!("{policy}: {why}")),
             }
@@ -165,13 +165,13 @@ impl Space {
     fn add_profiles_with_new_policies(
         &mut self,
         resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
-        known: &mut BTreeSet<String>,
+        known_sets: &mut BTreeSet<String>,
     ) {
         for profile in PROFILES {
             let Ok(set) = profile.text.parse::<PolicySet>() else {
                 continue;
             };
-            if resolve(&set).is_ok_and(|resolved| known.insert(resolved.to_string())) {
+            if resolve(&set).is_ok_and(|resolved| known_sets.insert(resolved.to_string())) {
                 self.profiles.push(set);
             }
         }

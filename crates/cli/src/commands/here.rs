@@ -45,7 +45,7 @@ pub(super) fn find_machine_for_simulation(
         machine.kernel_from = Some("--kernel".to_owned());
     }
     if let Some(name) = drive {
-        let found = machine.find_drive(name).context("--drive")?;
+        let found = machine.find_own_or_known_drive(name).context("--drive")?;
         machine.replace_drive_keeping_count(found);
     }
     Ok((machine, chosen))

@@ -145,7 +145,9 @@ fn search_within_budget(
             cancelled,
             &count,
         )?;
-        let space = Space::new(machine, &args.over, |set| simulation.policies_in_force(set))?;
+        let space = Space::new(machine, &args.over, |set| {
+            simulation.policies_in_force_under(set)
+        })?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => budget_for_time(&simulation, time, args.seed)?,
@@ -170,9 +172,11 @@ fn budget_for_time(
         simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
-        Some(TrialOutcome::Ran(trial)) => {
-            Ok(Budget::from_time(time.as_secs_f64(), trial.requests, took))
-        }
+        Some(TrialOutcome::Ran(trial)) => Ok(Budget::from_seconds_at_measured_rate(
+            time.as_secs_f64(),
+            trial.requests,
+            took,
+        )),
         Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
         None => bail!("what is in force cannot be simulated"),
     }

@@ -10,6 +10,10 @@ use serde::Deserialize;
 use wakepath_units::Microwatts;
 use wakepath_units::spelling::LONGEST_NAME;
 
+use super::name_words::{
+    has_requested_words_in_sequence, may_continue_as_other_product,
+    mean_likeness_of_requested_words, normalize_for_comparison,
+};
 use super::{Drive, MAX_POWER_STATES, PowerState, watts};
 
 const BUILTIN_TABLES: &str = include_str!("../../data/nvme_power_states.csv");
@@ -161,9 +165,9 @@ impl DriveLibrary {
     /// # Errors
     /// The first row that has a field missing or malformed, belongs to no table, or is out of
     /// order; and facts on a model that has no table.
-    pub fn parse(tables: &str, facts: &str) -> Result<Self, LibraryError> {
-        let mut models = parse_power_states_csv(tables)?;
-        add_labels_and_apst_support(&mut models, facts)?;
+    pub fn parse(tables_csv: &str, facts_toml: &str) -> Result<Self, LibraryError> {
+        let mut models = parse_power_states_csv(tables_csv)?;
+        add_labels_and_apst_support(&mut models, facts_toml)?;
         for model in &mut models {
             // The sort is stable: of two tables seen equally often, the first in the file wins.
             model.tables.sort_by_key(|t| std::cmp::Reverse(t.samples));
@@ -261,23 +265,26 @@ impl DriveLibrary {
         })
     }
 
-    /// Names of drives with `folded` in the label, or else the most similar names, best first; random matches are left
+    /// Names of drives with `folded_name` in the label, or else the most similar names, best first; random matches are left
     /// out.
-    fn find_up_to_three_nearest_names(&self, folded: &str) -> Vec<String> {
+    fn find_up_to_three_nearest_names(&self, folded_name: &str) -> Vec<String> {
         let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models
             .iter()
             .map(|m| {
                 let of_label = m.label.as_deref().map_or(0.0, |label| {
                     let label = normalize_for_comparison(label);
-                    if label.contains(folded) {
+                    if label.contains(folded_name) {
                         return f64::INFINITY;
                     }
-                    mean_likeness_of_requested_words(folded, &label)
+                    mean_likeness_of_requested_words(folded_name, &label)
                 });
                 (
-                    mean_likeness_of_requested_words(folded, &normalize_for_comparison(&m.name))
-                        .max(of_label),
+                    mean_likeness_of_requested_words(
+                        folded_name,
+                        &normalize_for_comparison(&m.name),
+                    )
+                    .max(of_label),
                     m,
                 )
             })
@@ -339,65 +346,10 @@ impl CatalogEntry {
     }
 }
 
-/// A name in lower case with single spaces, for comparisons.
-fn normalize_for_comparison(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
-    words.join(" ").to_lowercase()
-}
-
-/// The words of a name behind the requested words; `None` if the name does not have them.
-fn words_after_requested<'a>(name: &'a str, asked: &str) -> Option<Vec<&'a str>> {
-    let (name, asked) = (split_into_words(name), split_into_words(asked));
-    let from = name
-        .windows(asked.len().max(1))
-        .position(|run| run == asked)?;
-    name.get(from + asked.len()..).map(<[&str]>::to_vec)
-}
-
-fn split_into_words(text: &str) -> Vec<&str> {
-    let parts = text.split(|c: char| !c.is_alphanumeric() && c != '.');
-    parts.filter(|word| !word.is_empty()).collect()
-}
-
-/// Whether the words asked for follow each other in a name.
-fn has_requested_words_in_sequence(name: &str, asked: &str) -> bool {
-    words_after_requested(name, asked).is_some()
-}
-
-/// Whether a name goes on with a word that may make it another product: `990 evo` is not `990 evo plus 4tb`. A
-/// capacity does not, nor does what follows a part number.
-fn may_continue_as_other_product(name: &str, asked: &str) -> bool {
-    const PART_NUMBER: usize = 8;
-    let further = words_after_requested(name, asked).and_then(|after| after.first().copied());
-    let last = split_into_words(asked).last().copied().unwrap_or_default();
-    let ends_with_part_number = last.len() >= PART_NUMBER && contains_digit(last);
-    further.is_some_and(|word| !contains_digit(word)) && !ends_with_part_number
-}
-
-fn contains_digit(word: &str) -> bool {
-    word.contains(|c: char| c.is_ascii_digit())
-}
-
 /// The first names of some models, and the number of further models.
 fn first_names_and_count_of_more(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
     let names = models.iter().map(|m| m.name.clone()).take(LISTED).collect();
     (names, models.len().saturating_sub(LISTED))
-}
-
-/// How well every word asked for is found among the words of a name, 0 to 1.
-fn mean_likeness_of_requested_words(asked: &str, name: &str) -> f64 {
-    let separators = [' ', '-', '_', '/'];
-    let words: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
-    if words.is_empty() {
-        return 0.0;
-    }
-    let best_matches = words.iter().map(|word| {
-        name.split(separators)
-            .chain(std::iter::once(name))
-            .map(|candidate| strsim::normalized_damerau_levenshtein(word, candidate))
-            .fold(0.0, f64::max)
-    });
-    best_matches.sum::<f64>() / words.len() as f64
 }
 
 /// A row of the CSV file with power states.
@@ -514,34 +466,34 @@ fn split_at_bars_without_empty(text: &str) -> impl Iterator<Item = &str> {
     text.split('|').filter(|part| !part.is_empty())
 }
 
-fn parse_optional_watts(field: &str, text: &str) -> Result<Option<Microwatts>, String> {
+fn parse_optional_watts(column: &str, text: &str) -> Result<Option<Microwatts>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     watts::parse_watts(text)
         .map(Some)
-        .ok_or_else(|| format!("{field} is \"{text}\", expected watts such as 0.0500"))
+        .ok_or_else(|| format!("{column} is \"{text}\", expected watts such as 0.0500"))
 }
 
-fn parse_optional_vendor(field: &str, text: &str) -> Result<Option<u16>, String> {
+fn parse_optional_vendor(column: &str, text: &str) -> Result<Option<u16>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     text.strip_prefix("0x")
         .and_then(|hex| u16::from_str_radix(hex, 16).ok())
         .map(Some)
-        .ok_or_else(|| format!("{field} is \"{text}\", expected a PCI id such as 0x144d"))
+        .ok_or_else(|| format!("{column} is \"{text}\", expected a PCI id such as 0x144d"))
 }
 
-fn parse_degrees_between_bars(field: &str, text: &str) -> Result<Vec<u16>, String> {
+fn parse_degrees_between_bars(column: &str, text: &str) -> Result<Vec<u16>, String> {
     split_at_bars_without_empty(text)
         .map(str::parse)
         .collect::<Result<_, _>>()
-        .map_err(|_| format!("{field} is \"{text}\", expected degrees separated by |"))
+        .map_err(|_| format!("{column} is \"{text}\", expected degrees separated by |"))
 }
 
-fn parse_power_states_csv(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+fn parse_power_states_csv(csv_text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
+    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
     let headers = reader
         .headers()
         .map_err(|e| power_states_file_error_from_csv(&e))?
@@ -565,7 +517,7 @@ fn parse_power_states_csv(text: &str) -> Result<Vec<CatalogEntry>, LibraryError>
         {
             if let Some(complete) = open.take() {
                 catalog
-                    .add_table_if_complete(complete)
+                    .check_and_add_complete_table(complete)
                     .map_err(|what| power_states_file_error(line, what))?;
             }
             open = Some(
@@ -587,7 +539,7 @@ fn parse_power_states_csv(text: &str) -> Result<Vec<CatalogEntry>, LibraryError>
     }
     if let Some(last) = open {
         catalog
-            .add_table_if_complete(last)
+            .check_and_add_complete_table(last)
             .map_err(|what| power_states_file_error(line, what))?;
     }
     Ok(catalog.models)
@@ -616,7 +568,7 @@ struct Catalog {
 
 impl Catalog {
     /// Adds a complete power-state table to its model. The error says which states are missing.
-    fn add_table_if_complete(&mut self, table: DriveTable) -> Result<(), String> {
+    fn check_and_add_complete_table(&mut self, table: DriveTable) -> Result<(), String> {
         let drive = &table.drive;
         if drive.states.len() != usize::from(drive.npss) + 1 {
             return Err(format!(
@@ -677,12 +629,12 @@ fn facts_file_error(line: u64, what: String) -> LibraryError {
 
 fn add_labels_and_apst_support(
     models: &mut [CatalogEntry],
-    text: &str,
+    facts_toml: &str,
 ) -> Result<(), LibraryError> {
-    let facts: Facts = toml::from_str(text).map_err(|e| {
-        let line = e
-            .span()
-            .map_or(0, |s| text[..s.start].matches('\n').count() as u64 + 1);
+    let facts: Facts = toml::from_str(facts_toml).map_err(|e| {
+        let line = e.span().map_or(0, |s| {
+            facts_toml[..s.start].matches('\n').count() as u64 + 1
+        });
         facts_file_error(line, e.message().to_owned())
     })?;
     let index: HashMap<String, usize> = models

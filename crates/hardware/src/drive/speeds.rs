@@ -180,8 +180,8 @@ fn list_model_fields_of_speed_rows() -> impl Iterator<Item = &'static str> {
     lines.map(|line| line.split(',').next().unwrap_or_default())
 }
 
-fn read_well_formed_csv_rows<T: serde::de::DeserializeOwned>(text: &str) -> Vec<T> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+fn read_well_formed_csv_rows<T: serde::de::DeserializeOwned>(csv_text: &str) -> Vec<T> {
+    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
     reader.deserialize().filter_map(Result::ok).collect()
 }
 

@@ -11,22 +11,22 @@ impl Machine {
     /// Walks the TOML tables, so that no figure is left out when new keys appear.
     pub(super) fn copy_with_assumed_figures(&self) -> Result<Self, MachineError> {
         let table = Table::try_from(self)
-            .map_err(|e| MachineError::invalid_value(&self.name, "machine", e.to_string()))?;
+            .map_err(|e| MachineError::invalid_value_error(&self.name, "machine", e.to_string()))?;
         let mut value = Value::Table(table);
-        assume_figures_unless_not_given(&mut value, &self.name, "");
+        assume_figures_and_tell_if_given(&mut value, &self.name, "");
         value.try_into().map_err(|e: toml::de::Error| {
-            MachineError::invalid_value(&self.name, "machine", e.to_string())
+            MachineError::invalid_value_error(&self.name, "machine", e.to_string())
         })
     }
 }
 
 /// Marks the figures in a TOML value as assumed; `source` belongs to the surrounding table. `false`: a figure that is
 /// not given.
-fn assume_figures_unless_not_given(value: &mut Value, lender: &str, source: &str) -> bool {
+fn assume_figures_and_tell_if_given(value: &mut Value, lender: &str, source: &str) -> bool {
     match value {
         Value::Array(list) => {
             for value in list {
-                assume_figures_unless_not_given(value, lender, source);
+                assume_figures_and_tell_if_given(value, lender, source);
             }
         }
         Value::Table(table) => {
@@ -50,7 +50,7 @@ fn assume_figures_unless_not_given(value: &mut Value, lender: &str, source: &str
             }
             let own = table.get("source").and_then(Value::as_str);
             let source = own.unwrap_or(source).to_owned();
-            table.retain(|_, value| assume_figures_unless_not_given(value, lender, &source));
+            table.retain(|_, value| assume_figures_and_tell_if_given(value, lender, &source));
         }
         _ => {}
     }

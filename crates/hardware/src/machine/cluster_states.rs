@@ -68,7 +68,9 @@ impl Machine {
     ) -> Result<(), MachineError> {
         let Some(index) = self.cluster.iter().position(|c| c.name == cluster) else {
             let message = format!("no cluster is called '{cluster}'");
-            return Err(MachineError::invalid_value(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value_error(
+                &self.name, "cluster", message,
+            ));
         };
         self.check_states_can_be_disabled(&self.cluster[index..=index], names)?;
         let own = &mut self.cluster[index].idle_state;
@@ -97,7 +99,7 @@ impl Machine {
                     "no state '{name}' to disable; the states are {}",
                     known.join(", ")
                 );
-                return Err(MachineError::invalid_value(
+                return Err(MachineError::invalid_value_error(
                     &self.name,
                     "idle_state",
                     message,
@@ -109,7 +111,7 @@ impl Machine {
             let mut states_left = states.iter().filter(|s| !s.disabled);
             if states_left.all(|s| names.contains(&s.name.as_str())) {
                 let message = "at least one state has to stay enabled";
-                return Err(MachineError::invalid_value(
+                return Err(MachineError::invalid_value_error(
                     &self.name,
                     "idle_state",
                     message,

@@ -75,7 +75,7 @@ pub struct Machine {
     pub page_cache: PageCache,
     /// The drive that the workload uses.
     pub drive: DriveModel,
-    /// Further drives of a captured machine, known to [`Machine::find_drive`].
+    /// Further drives of a captured machine, known to [`Machine::find_own_or_known_drive`].
     #[serde(default, rename = "other_drive", skip_serializing_if = "Vec::is_empty")]
     pub other_drives: Vec<DriveModel>,
     /// Power that belongs to no CPU or cluster.

@@ -293,7 +293,7 @@ impl DrivePower {
 
     /// The non-operational state that draws most, by index.
     pub(super) fn sleep_state_with_most_power(&self) -> Option<(usize, &Figure)> {
-        sleep_state_with_most_power(&self.declared, &self.states)
+        sleep_state_with_most_power_of_drive(&self.declared, &self.states)
     }
 }
 
@@ -309,7 +309,7 @@ pub(super) fn assume_half_way_power(idle: &Figure, active: &Figure) -> Figure {
 }
 
 /// The non-operational state that draws most, by index ([`DrivePower::sleep_state_with_most_power`]).
-fn sleep_state_with_most_power<'a>(
+fn sleep_state_with_most_power_of_drive<'a>(
     drive: &Drive,
     states: &'a [TruePowerState],
 ) -> Option<(usize, &'a Figure)> {
@@ -345,7 +345,7 @@ fn declared_or_assumed_active_and_idle_power(
         idle = Figure::assumed(active.value, "at most what it draws at work");
     }
     if let Some((ps, asleep)) =
-        sleep_state_with_most_power(drive, states).filter(|(_, p)| p.value > idle.value)
+        sleep_state_with_most_power_of_drive(drive, states).filter(|(_, p)| p.value > idle.value)
     {
         idle = Figure::assumed(
             asleep.value,
@@ -358,11 +358,11 @@ fn declared_or_assumed_active_and_idle_power(
     (active, idle)
 }
 
-/// Idle power in PS0 that is assumed for a drive that declares none; `most`: maximum power of PS0 in W.
-fn assume_idle_power_of_ps0(drive: &Drive, most: f64) -> Figure {
+/// Idle power in PS0 that is assumed for a drive that declares none; `max_power_w`: maximum power of PS0 in W.
+fn assume_idle_power_of_ps0(drive: &Drive, max_power_w: f64) -> Figure {
     let working = drive.states.iter().filter(|s| !s.non_operational);
     let mut powers = working.filter_map(|s| s.max_power).map(microwatts_to_watts);
-    let first = powers.next().unwrap_or(most);
+    let first = powers.next().unwrap_or(max_power_w);
     match powers.min_by(f64::total_cmp) {
         Some(last) if last >= first => Figure::assumed(
             0.48 * first / 5.0,

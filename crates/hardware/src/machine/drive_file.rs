@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::drive::{Flash, assume_half_way_power};
 use super::error::toml_syntax_error_with_line;
 use super::file::{read_file_bytes, read_machine_or_drive_text};
-use super::validate::check_drive_alone;
+use super::validate::check_drive_ranges_and_fit;
 use super::{DriveBackground, DriveModel, Figure, Machine, MachineError, WriteBuffer};
 use crate::drive::{DriveLibrary, id_ctrl};
 
@@ -167,7 +167,7 @@ impl DriveModel {
         let file: ModelFile =
             toml::from_str(text).map_err(|e| toml_syntax_error_with_line(text, origin, &e))?;
         if file.schema != 1 {
-            return Err(MachineError::invalid_value(
+            return Err(MachineError::invalid_value_error(
                 origin,
                 "schema",
                 "this version reads schema 1",
@@ -181,9 +181,9 @@ impl DriveModel {
         model.flash.clone_from(&file.flash);
         file.override_speeds_and_size(&mut model);
         file.override_powers_and_state_times(&mut model)
-            .map_err(|message| MachineError::invalid_value(origin, "state.ps", message))?;
-        check_drive_alone(&model)
-            .map_err(|(key, message)| MachineError::invalid_value(origin, &key, message))?;
+            .map_err(|message| MachineError::invalid_value_error(origin, "state.ps", message))?;
+        check_drive_ranges_and_fit(&model)
+            .map_err(|(key, message)| MachineError::invalid_value_error(origin, &key, message))?;
         Ok(model)
     }
 }
@@ -247,11 +247,14 @@ impl Machine {
     ///
     /// # Errors
     /// As [`DriveModel::find`].
-    pub fn find_drive(&self, name: &str) -> Result<DriveModel, MachineError> {
+    pub fn find_own_or_known_drive(
+        &self,
+        device_or_name: &str,
+    ) -> Result<DriveModel, MachineError> {
         let mut own = std::iter::once(&self.drive).chain(&self.other_drives);
-        match own.find(|drive| drive.device.as_deref() == Some(name)) {
+        match own.find(|drive| drive.device.as_deref() == Some(device_or_name)) {
             Some(drive) => Ok(drive.clone()),
-            None => DriveModel::find(name),
+            None => DriveModel::find(device_or_name),
         }
     }
 }
@@ -281,7 +284,7 @@ mod tests {
     fn every_drive_of_the_library_has_a_valid_model() {
         for table in DriveLibrary::builtin().tables() {
             let model = DriveModel::from_declared_drive(&table.drive);
-            check_drive_alone(&model).unwrap();
+            check_drive_ranges_and_fit(&model).unwrap();
             let power = model.power.unwrap();
             for (state, declared) in power.states.iter().zip(&table.drive.states) {
                 assert!((state.exit_us.value - f64::from(declared.exit_latency_us)).abs() < 1e-9);
@@ -347,7 +350,7 @@ mod tests {
                 ..DriveLibrary::builtin().tables().next().unwrap().drive.clone()
             };
             let model = DriveModel::from_declared_drive(&drive);
-            prop_assert!(check_drive_alone(&model).is_ok());
+            prop_assert!(check_drive_ranges_and_fit(&model).is_ok());
             assert_drawing_less_the_deeper(&model.power.unwrap());
         }
     }

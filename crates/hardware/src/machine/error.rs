@@ -112,7 +112,7 @@ pub enum MachineError {
 
 impl MachineError {
     /// The error for an impossible value: `origin` names the file or machine, `key` the value.
-    pub(super) fn invalid_value(origin: &str, key: &str, message: impl Into<String>) -> Self {
+    pub(super) fn invalid_value_error(origin: &str, key: &str, message: impl Into<String>) -> Self {
         Self::Invalid {
             origin: origin.to_owned(),
             key: key.to_owned(),

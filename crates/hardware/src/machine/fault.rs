@@ -26,6 +26,6 @@ pub(super) fn check_names_are_unique<'a>(
 }
 
 /// Whether a figure is a whole number.
-pub(super) fn is_whole(figure: &Figure) -> bool {
+pub(super) fn is_whole_number(figure: &Figure) -> bool {
     figure.value.fract() == 0.0
 }

@@ -110,7 +110,7 @@ fn append_figures_of_table(table: &Table, place: &TablePlace, figures: &mut Vec<
     for (name, value) in table {
         match value {
             Value::Table(below) => {
-                if let Some(figure) = decode_figure_of_serde(below) {
+                if let Some(figure) = decode_serialized_figure(below) {
                     figures.push(MachineFigure {
                         key: figure_name_for_people(place, name),
                         figure,
@@ -163,7 +163,7 @@ fn owned_text_if_string(value: &Value) -> Option<String> {
 }
 
 /// Reads a figure from the table that serde makes of it.
-pub(super) fn decode_figure_of_serde(table: &Table) -> Option<Figure> {
+pub(super) fn decode_serialized_figure(table: &Table) -> Option<Figure> {
     let value = table.get("value")?.as_float()?;
     let origin = match table.get("origin")? {
         Value::String(word) if word == "default" => Origin::Default,

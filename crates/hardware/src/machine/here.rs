@@ -54,7 +54,7 @@ fn find_first_calibration_file(
     paths: impl Iterator<Item = PathBuf>,
 ) -> Result<PathBuf, MachineError> {
     for path in paths {
-        match is_file_unless_unknowable(&path) {
+        match is_file_or_search_error(&path) {
             Ok(true) => return Ok(path),
             Ok(false) => {}
             Err(source) => return Err(MachineError::UnreadableHere { path, source }),
@@ -64,7 +64,7 @@ fn find_first_calibration_file(
 }
 
 /// Whether a path is a file; an error if that cannot be known.
-fn is_file_unless_unknowable(path: &Path) -> Result<bool, Error> {
+fn is_file_or_search_error(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.is_file()),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

@@ -50,7 +50,7 @@ impl Machine {
         self.split_cluster_by_runs_of_cpus(kinds, &runs)
     }
 
-    /// As [`Self::split_cluster_by_core_kind`], where CPUs of a kind need not follow each other. `runs`: the kind and the number of
+    /// As [`Self::split_cluster_by_core_kind`], where CPUs of a kind need not follow each other. `kind_and_cpus_of_runs`: the kind and the number of
     /// the CPUs that do, in the order of the CPUs; each is a cluster.
     ///
     /// # Errors
@@ -58,15 +58,22 @@ impl Machine {
     pub fn split_cluster_by_runs_of_cpus(
         &mut self,
         kinds: &[CoreKind],
-        runs: &[(usize, usize)],
+        kind_and_cpus_of_runs: &[(usize, usize)],
     ) -> Result<(), MachineError> {
         if self.cluster.len() != 1 || !(2..=NAMES.len()).contains(&kinds.len()) {
             let message = "one cluster of two or three kinds of cores";
-            return Err(MachineError::invalid_value(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value_error(
+                &self.name, "cluster", message,
+            ));
         }
-        if runs.iter().any(|(kind, _)| *kind >= kinds.len()) {
+        if kind_and_cpus_of_runs
+            .iter()
+            .any(|(kind, _)| *kind >= kinds.len())
+        {
             let message = "CPUs of the kinds of cores that are given";
-            return Err(MachineError::invalid_value(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value_error(
+                &self.name, "cluster", message,
+            ));
         }
         let mut ranks: Vec<usize> = (0..kinds.len()).collect();
         ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
@@ -74,7 +81,7 @@ impl Machine {
         let mut split = self.clone();
         split.cluster.clear();
         let mut seen = vec![0; kinds.len()];
-        for &(kind, cpus) in runs {
+        for &(kind, cpus) in kind_and_cpus_of_runs {
             let rank = ranks.iter().position(|ranked| *ranked == kind);
             let name = NAMES[rank.unwrap_or(0)];
             let run = CoreKind {

@@ -12,7 +12,7 @@ use wakepath_units::pasted::decode_text_strictly;
 
 use super::builtin::find_builtin_machine_text;
 use super::error::toml_syntax_error_with_line;
-use super::figures::decode_figure_of_serde;
+use super::figures::decode_serialized_figure;
 use super::file::MAX_FILE;
 use super::keys::{find_documented_key, join_key_path};
 use super::{DrivePower, Machine, MachineError};
@@ -45,53 +45,53 @@ fn merge_with_models_up_to(
     mut own: Table,
     origin: &str,
     folder: Option<&Path>,
-    remaining: usize,
+    links_left: usize,
 ) -> Result<Table, MachineError> {
     let model = match own.remove(LIKE) {
         None => return Ok(own),
         Some(Value::String(model)) => model,
         Some(_) => {
-            return Err(MachineError::invalid_value(
+            return Err(MachineError::invalid_value_error(
                 origin,
                 LIKE,
                 "expected the name of a machine in quotes".to_owned(),
             ));
         }
     };
-    if remaining == 0 {
+    if links_left == 0 {
         let message = format!("more than {MAX_CHAIN} machines in a row are like another one");
-        return Err(MachineError::invalid_value(origin, LIKE, message));
+        return Err(MachineError::invalid_value_error(origin, LIKE, message));
     }
     if let Some(missing) = ["name", "title"]
         .into_iter()
         .find(|key| !own.contains_key(*key))
     {
         let message = format!("a machine that is like {model} has a {missing} of its own");
-        return Err(MachineError::invalid_value(origin, missing, message));
+        return Err(MachineError::invalid_value_error(origin, missing, message));
     }
     if let Some((table, missing)) = find_table_lacking_source_or_reason(&own, "", None) {
         let message = format!(
             "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
         );
-        return Err(MachineError::invalid_value(origin, &table, message));
+        return Err(MachineError::invalid_value_error(origin, &table, message));
     }
-    let (text, next_origin) = read_like_text_and_its_origin(&model, folder)
-        .map_err(|why| MachineError::invalid_value(origin, LIKE, why))?;
+    let (text, next_origin) = read_like_model_text_and_origin(&model, folder)
+        .map_err(|why| MachineError::invalid_value_error(origin, LIKE, why))?;
     let base = text
         .parse::<Table>()
         .map_err(|e| toml_syntax_error_with_line(&text, &next_origin, &e))?;
-    let mut whole = merge_with_models_up_to(base, &next_origin, folder, remaining - 1)?;
+    let mut whole = merge_with_models_up_to(base, &next_origin, folder, links_left - 1)?;
     // The comparison of predictions is dropped: nobody has compared them on this machine.
     whole.remove("prediction");
     whole.remove("calibrated_on");
     use_one_drive_power_form(&mut whole, &mut own)
-        .map_err(|why| MachineError::invalid_value(origin, "drive", why))?;
+        .map_err(|why| MachineError::invalid_value_error(origin, "drive", why))?;
     overlay_keys(&mut whole, own, "");
     Ok(whole)
 }
 
 /// The text of the machine that a file is like: a built-in or recorded machine, or a file in the same folder.
-fn read_like_text_and_its_origin(
+fn read_like_model_text_and_origin(
     model: &str,
     folder: Option<&Path>,
 ) -> Result<(String, String), String> {
@@ -268,7 +268,7 @@ fn use_one_drive_power_form(base: &mut Table, own: &mut Table) -> Result<(), Str
 fn figures_to_file_form(value: Value) -> Value {
     match value {
         Value::Table(table) => {
-            if let Some(figure) = decode_figure_of_serde(&table) {
+            if let Some(figure) = decode_serialized_figure(&table) {
                 return figure_as_in_file(figure.value, &table["origin"]);
             }
             let given = table

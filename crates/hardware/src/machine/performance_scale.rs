@@ -19,8 +19,8 @@ impl Cluster {
     fn microvolts_on_scale(&self, khz: u32, cppc: &Cppc) -> Option<u32> {
         let flat = cppc.frequency_at_performance(cppc.lowest_nonlinear).0;
         let top = cppc.frequency_at_performance(cppc.highest).0;
-        let low = self.voltage_at(self.opps.first()?)?;
-        let high = self.voltage_at(self.opps.last()?)?;
+        let low = self.volts_at(self.opps.first()?)?;
+        let high = self.volts_at(self.opps.last()?)?;
         let above = f64::from(khz.saturating_sub(flat)) / f64::from((top - flat).max(1));
         Some(((low + (high - low) * above) * 1e6).round() as u32)
     }

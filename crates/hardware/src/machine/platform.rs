@@ -77,9 +77,14 @@ static PUBLISHED: LazyLock<Vec<PublishedServerPower>> = LazyLock::new(|| {
 });
 
 impl PublishedServerPower {
-    fn milliwatts_for_sockets(&self, which: &str, watts_per_socket: f64, sockets: usize) -> Figure {
+    fn assume_milliwatts_for_sockets(
+        &self,
+        statistic: &str,
+        watts_per_socket: f64,
+        sockets: usize,
+    ) -> Figure {
         let why = format!(
-            "{which} of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the \
+            "{statistic} of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the \
              sockets (afkirmohamed11/ProjetDataVizUCBL1@97da134)",
             self.results, self.family, self.sockets
         );
@@ -90,21 +95,21 @@ impl PublishedServerPower {
 impl Platform {
     /// What published servers of the processor's family draw at rest, in proportion to the sockets; `None` for an
     /// unknown family. `family_model`: CPUID family and model, such as `6/85`.
-    pub fn for_server(family_model: &str, name: &str, sockets: usize) -> Option<Self> {
-        if !may_be_name_of_published_server(name) {
+    pub fn for_server(family_model: &str, processor_name: &str, sockets: usize) -> Option<Self> {
+        if !may_be_name_of_published_server(processor_name) {
             return None;
         }
         let same_family = PUBLISHED.iter().filter(|row| {
             let mut models = row.family_model.split('|');
             models.any(|model| model == family_model)
-                && has_model_number_like_pattern(name, &row.number)
+                && has_model_number_like_pattern(processor_name, &row.number)
         });
         let row = same_family.min_by_key(|row| row.sockets.abs_diff(sockets))?;
         Some(Self {
             counts: AT_THE_WALL.to_owned(),
-            resting_mw: row.milliwatts_for_sockets("median", row.median_w, sockets),
-            lowest_mw: row.milliwatts_for_sockets("lowest", row.lowest_w, sockets),
-            highest_mw: row.milliwatts_for_sockets("highest", row.highest_w, sockets),
+            resting_mw: row.assume_milliwatts_for_sockets("median", row.median_w, sockets),
+            lowest_mw: row.assume_milliwatts_for_sockets("lowest", row.lowest_w, sockets),
+            highest_mw: row.assume_milliwatts_for_sockets("highest", row.highest_w, sockets),
             first_core_mw: first_core_power_at_wall(&row.family, family_model, sockets),
             source: "none".to_owned(),
         })
@@ -144,20 +149,21 @@ fn first_core_power_at_wall(family: &str, family_model: &str, sockets: usize) ->
 
 /// Whether a processor's name is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID
 /// models with them.
-fn may_be_name_of_published_server(name: &str) -> bool {
-    let is_other = name.split_whitespace().any(|word| {
+fn may_be_name_of_published_server(processor_name: &str) -> bool {
+    let is_other = processor_name.split_whitespace().any(|word| {
         let head = word.split_once('-').map_or("", |(head, _)| head);
         matches!(head.as_bytes(), [b'D' | b'W'] | [b'w', b'0'..=b'9'])
     });
-    !is_other && !name.contains("Ryzen") && !name.contains("Threadripper")
+    !is_other && !processor_name.contains("Ryzen") && !processor_name.contains("Threadripper")
 }
 
 /// Whether a processor's name has a model number of four digits like this one.
-fn has_model_number_like_pattern(name: &str, pattern: &str) -> bool {
+fn has_model_number_like_pattern(processor_name: &str, pattern: &str) -> bool {
     if pattern.bytes().all(|b| b == b'?') {
         return true;
     }
-    name.split(|c: char| !c.is_ascii_digit())
+    processor_name
+        .split(|c: char| !c.is_ascii_digit())
         .any(|digits| matches_digits_with_wildcards(digits, pattern))
 }
 

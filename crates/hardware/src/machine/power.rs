@@ -98,13 +98,18 @@ impl PackageSleep {
         Nanoseconds(self.hysteresis.0 + self.entry.0)
     }
 
-    /// When the package is up again, if the last CPU entered its deepest state at `asleep` and one wakes up at `woken`:
+    /// When the package is up again, if the last CPU entered its deepest state at `asleep_at` and one wakes up at `woken_at`:
     /// at once, unless it has begun to go down.
-    pub fn time_when_up_again(&self, asleep: Nanoseconds, woken: Nanoseconds) -> Nanoseconds {
-        if woken.0 <= asleep.0 + self.hysteresis.0 {
-            return woken;
+    pub fn time_when_up_again(&self, asleep_at: Nanoseconds, woken_at: Nanoseconds) -> Nanoseconds {
+        if woken_at.0 <= asleep_at.0 + self.hysteresis.0 {
+            return woken_at;
         }
-        Nanoseconds(woken.0.max(asleep.0 + self.hysteresis_and_entry_time().0) + self.exit.0)
+        Nanoseconds(
+            woken_at
+                .0
+                .max(asleep_at.0 + self.hysteresis_and_entry_time().0)
+                + self.exit.0,
+        )
     }
 }
 
@@ -157,11 +162,11 @@ pub struct Uncore {
 }
 
 impl Uncore {
-    /// Its clock while the fastest CPU runs at `fastest`: as fast, within its limits.
-    pub fn clock_within_limits(&self, fastest: Kilohertz) -> Kilohertz {
+    /// Its clock while the fastest CPU runs at `fastest_cpu`: as fast, within its limits.
+    pub fn clock_within_limits(&self, fastest_cpu: Kilohertz) -> Kilohertz {
         let [lowest, highest] =
             [&self.min_mhz, &self.max_mhz].map(|mhz| (mhz.value * 1e3).round() as u32);
-        Kilohertz(fastest.0.clamp(lowest, highest.max(lowest)))
+        Kilohertz(fastest_cpu.0.clamp(lowest, highest.max(lowest)))
     }
 
     /// Power of one cluster's uncore at a clock: coefficient x f x V^2.
@@ -198,7 +203,7 @@ impl MachineIdleState {
 impl Cluster {
     /// Supply voltage at an operating point in volts: its own, else on the line from the slowest
     /// to the fastest. `None` if neither is given.
-    pub fn voltage_at(&self, opp: &Opp) -> Option<f64> {
+    pub fn volts_at(&self, opp: &Opp) -> Option<f64> {
         if opp.uv > 0 {
             return Some(f64::from(opp.uv) / 1e6);
         }
@@ -216,7 +221,7 @@ impl Cluster {
 
     /// Power of a CPU that runs at an operating point: coefficient x f x V^2, and the static part.
     pub fn cpu_active_power(&self, opp: &Opp) -> Microwatts {
-        let volts = self.voltage_at(opp).unwrap_or(0.0);
+        let volts = self.volts_at(opp).unwrap_or(0.0);
         let mhz = f64::from(opp.khz) / 1e3;
         let dynamic = self.dynamic_power_uw_per_mhz_v2.value * mhz * volts * volts;
         Microwatts((dynamic + self.static_mw.value * 1e3).round() as u64)
@@ -291,10 +296,10 @@ mod tests {
         ]
         .map(|(khz, uv)| Opp { khz, uv })
         .to_vec();
-        assert_eq!(c.voltage_at(&c.opps[1]), None);
+        assert_eq!(c.volts_at(&c.opps[1]), None);
         c.lowest_uv = Figure::covered_by_table_source(600_000.0);
         c.highest_uv = Figure::covered_by_table_source(1_000_000.0);
-        let volts: Vec<_> = c.opps.iter().map(|o| c.voltage_at(o)).collect();
+        let volts: Vec<_> = c.opps.iter().map(|o| c.volts_at(o)).collect();
         assert_eq!(volts, [Some(0.6), Some(0.7), Some(0.7), Some(1.0)]);
     }
 

@@ -38,7 +38,7 @@ pub struct PowerLimit {
 
 impl PowerLimit {
     /// Each power limit with its averaging window, long-term limit first.
-    pub fn limits(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
+    pub fn limits_with_windows(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
         let pl1 = (&self.pl1_mw, &self.pl1_window_ms);
         let pl2 = (&self.pl2_mw, &self.pl2_window_ms);
         [pl1, pl2]

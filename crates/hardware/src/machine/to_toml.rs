@@ -19,7 +19,7 @@ impl Machine {
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         self.format_machine_file()
-            .map_err(|e| MachineError::invalid_value(&self.name, "machine", e.to_string()))
+            .map_err(|e| MachineError::invalid_value_error(&self.name, "machine", e.to_string()))
     }
 
     fn format_machine_file(&self) -> Result<String, toml::ser::Error> {
@@ -178,7 +178,7 @@ fn toml_value_or_none_if_not_given(value: &Value) -> Option<String> {
                 lines => format!("[\n  {},\n]", lines.join(",\n  ")),
             })
         }
-        Value::Float(number) => Some(format_number(*number)),
+        Value::Float(number) => Some(format_whole_without_fraction(*number)),
         other => Some(other.to_string()),
     }
 }
@@ -194,7 +194,7 @@ impl Figure {
 #[expect(clippy::option_option, reason = "two questions, two answers")]
 fn figure_text_if_figure_and_given(table: &Table) -> Option<Option<String>> {
     let (value, origin) = (table.get("value")?.as_float()?, table.get("origin")?);
-    let value = format_number(value);
+    let value = format_whole_without_fraction(value);
     Some(match origin {
         Value::String(word) if word == "default" => None,
         Value::Table(because) => because
@@ -206,7 +206,7 @@ fn figure_text_if_figure_and_given(table: &Table) -> Option<Option<String>> {
 }
 
 /// Formats a number; whole numbers have no fraction, as people write them.
-fn format_number(number: f64) -> String {
+fn format_whole_without_fraction(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         format!("{number:.0}")
     } else {
@@ -276,7 +276,7 @@ mod tests {
         let again = Machine::parse(&text, "text").unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert_eq!(again.to_toml().unwrap(), text);
         assert_eq!(again.drive.name, own.name);
-        let found = again.find_drive("nvme2").unwrap();
+        let found = again.find_own_or_known_drive("nvme2").unwrap();
         assert_eq!(found.name, machine.other_drives[1].name);
         assert!(found.power.is_some());
     }

@@ -47,7 +47,7 @@ impl PowerLimitSetup {
         let cpus: Vec<CpuPower> = (clusters.iter())
             .map(|c| CpuPower::new(machine, c))
             .collect();
-        let (pl1, window) = limits.limits().next()?;
+        let (pl1, window) = limits.limits_with_windows().next()?;
         Some(Self {
             limits,
             pl1: pl1.0,

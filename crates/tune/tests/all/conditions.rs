@@ -67,7 +67,7 @@ fn without_a_set_that_keeps_the_condition_the_nearest_come_first() {
         .map(|finalist| finalist.set.as_str())
         .collect();
     assert_eq!(next, ["ladder", "haltpoll", "teo"].map(in_full));
-    assert!(!answer.next[0].keeps_conditions());
+    assert!(!answer.next[0].keeps_conditions_by_means());
 }
 
 #[test]

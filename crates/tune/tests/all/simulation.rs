@@ -38,7 +38,9 @@ fn tune(request: &SearchRequest, cancelled: bool) -> Result<String, TuneError> {
     let cancelled = AtomicBool::new(cancelled);
     let simulation = Simulation::new(&machine, &request.loads, true, &cancelled, &|_| ())?;
     let over = ["idle", "cpu-latency"].map(str::to_owned);
-    let space = Space::new(&machine, &over, |set| simulation.policies_in_force(set))?;
+    let space = Space::new(&machine, &over, |set| {
+        simulation.policies_in_force_under(set)
+    })?;
     search_best_policy_set(&space, request, &simulation).map(|answer| format!("{answer:?}"))
 }
 

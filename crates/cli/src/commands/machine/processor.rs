@@ -81,7 +81,7 @@ fn tdp_in_words(tdp_w: &Figure) -> String {
 }
 
 fn power_limits_in_words(limit: &PowerLimit) -> String {
-    let named = limit.limits().zip(["PL1", "PL2"]);
+    let named = limit.limits_with_windows().zip(["PL1", "PL2"]);
     let limits: Vec<String> = named
         .map(|((power, window), name)| {
             let (watts, ms) = (power.0 as f64 / 1e6, window.0 as f64 / 1e6);

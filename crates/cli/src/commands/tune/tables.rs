@@ -325,7 +325,7 @@ fn name_or_in_force(finalist: &Finalist) -> String {
 
 fn whether_conditions_kept(finalist: &Finalist) -> &'static str {
     match (
-        finalist.keeps_conditions(),
+        finalist.keeps_conditions_by_means(),
         finalist.keeps_conditions_by_whole_intervals(),
     ) {
         (_, true) => "kept",

@@ -203,24 +203,24 @@ pub(super) fn check_npss_below_32(npss: u64) -> Result<u8, IdCtrlProblem> {
 }
 
 /// Decodes the maximum power: `MP` in 0.0001 W if `MXPS` is set, else in 0.01 W.
-pub(super) fn decode_max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
-    let unit = if is_fine { 100 } else { 10_000 };
-    (value != 0).then_some(Microwatts(value * unit))
+pub(super) fn decode_max_power(mp_field: u64, is_in_0_1_mw: bool) -> Option<Microwatts> {
+    let unit = if is_in_0_1_mw { 100 } else { 10_000 };
+    (mp_field != 0).then_some(Microwatts(mp_field * unit))
 }
 
 /// Decodes an idle or active power: scale 1 is 0.0001 W, 2 is 0.01 W, 0 is "not reported", 3 is reserved.
-pub(super) fn decode_idle_or_active_power(value: u64, scale: u64) -> Option<Microwatts> {
+pub(super) fn decode_idle_or_active_power(power_field: u64, scale: u64) -> Option<Microwatts> {
     let unit = match scale {
         1 => 100,
         2 => 10_000,
         _ => return None,
     };
-    (value != 0).then_some(Microwatts(value * unit))
+    (power_field != 0).then_some(Microwatts(power_field * unit))
 }
 
 /// Cuts a rank to its 5 bits; the others are reserved.
-pub(super) fn keep_five_bits_of_rank(value: u64) -> u8 {
-    (value & 0x1f) as u8
+pub(super) fn keep_five_bits_of_rank(byte: u64) -> u8 {
+    (byte & 0x1f) as u8
 }
 
 /// A fixed-width string of the dump without padding. Characters unfit for terminals become replacement characters.
@@ -234,8 +234,8 @@ pub(super) fn trim_end_and_replace_control_characters(text: &str) -> String {
 pub(super) const LATENCY: &str = "microseconds from 0 to 4294967295";
 
 /// Undoes the signed printing of 32-bit latencies by some releases of nvme-cli; `None` for impossible values.
-pub(super) fn latency_us_from_signed_number(value: i64) -> Option<u32> {
-    u32::try_from(value)
+pub(super) fn latency_us_from_signed_number(printed: i64) -> Option<u32> {
+    u32::try_from(printed)
         .ok()
-        .or_else(|| i32::try_from(value).ok().map(|v| v as u32))
+        .or_else(|| i32::try_from(printed).ok().map(|v| v as u32))
 }

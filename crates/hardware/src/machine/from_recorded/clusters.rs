@@ -23,13 +23,13 @@ const SLOTTED_TRANSITION_WHY: &str =
 /// Number of kHz that acpi-cpufreq adds to the highest frequency to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
-/// Makes one cluster for each socket, all alike; `policy`: the cpufreq policy with the highest frequency.
+/// Makes one cluster for each socket, all alike; `fastest_policy`: the cpufreq policy with the highest frequency.
 pub(super) fn make_equal_clusters_per_socket(
     record: &RecordAndLender<'_>,
-    policy: &RecordedPolicy,
+    fastest_policy: &RecordedPolicy,
 ) -> Vec<Cluster> {
     let sockets = record.known_processor().map_or(1, |p| p.sockets);
-    let first = make_cluster_of_socket(record, record.cpus() / sockets, policy);
+    let first = make_cluster_of_socket(record, record.cpus() / sockets, fastest_policy);
     if sockets == 1 {
         return vec![first];
     }
@@ -44,12 +44,12 @@ pub(super) fn make_equal_clusters_per_socket(
 fn make_cluster_of_socket(
     record: &RecordAndLender<'_>,
     cpus: usize,
-    policy: &RecordedPolicy,
+    fastest_policy: &RecordedPolicy,
 ) -> Cluster {
     let like = &record.lender.cluster[0];
-    let threads = threads_per_core(record, cpus);
+    let threads = known_or_lent_threads_per_core(record, cpus);
     let (frequencies, opps_assumed) =
-        operating_frequencies_and_why_assumed(policy, record.known_processor());
+        operating_frequencies_and_why_assumed(fastest_policy, record.known_processor());
     // All Intel processors accept frequency requests alike.
     let intel = load_builtin_machine("xeon-e3-1240v5")
         .and_then(|m| m.copy_with_assumed_figures())
@@ -58,8 +58,10 @@ fn make_cluster_of_socket(
     let clock = &intel.as_ref().unwrap_or(record.lender).cluster[0];
     let cppc = record.known_processor().and_then(|p| p.cppc.as_ref());
     // HWP's range of clocks hangs on the base clock.
-    let has_hwp = policy.driver == "intel_pstate" && policy.epp.is_some() && policy.base.is_some();
-    let base = policy
+    let has_hwp = fastest_policy.driver == "intel_pstate"
+        && fastest_policy.epp.is_some()
+        && fastest_policy.base.is_some();
+    let base = fastest_policy
         .base
         .map(|b| Figure::covered_by_table_source(f64::from(b.0) / 1e3));
     Cluster {
@@ -73,7 +75,7 @@ fn make_cluster_of_socket(
         clock_cpus: matches!(record.kind, SystemKind::Amd | SystemKind::Server).then_some(threads),
         capacity: 1024,
         capacity_assumed: None,
-        transition_latency_us: declared_or_assumed_clock_latency(record, policy),
+        transition_latency_us: declared_or_assumed_clock_latency(record, fastest_policy),
         fixed_speed: false,
         clock_slot_us: match cppc {
             Some(_) => Figure::assumed(AMD_SLOT_US, AMD_SLOT_WHY),
@@ -81,7 +83,7 @@ fn make_cluster_of_socket(
         },
         clock_stall_us: clock.clock_stall_us.clone(),
         base_mhz: base.unwrap_or_default(),
-        turbo: turbo_limits(record.known_processor()),
+        turbo: known_turbo_limits(record.known_processor()),
         turbo_assumed: None,
         hwp_ramp_ms: figure_if_applicable(has_hwp, &clock.hwp_ramp_ms),
         hwp_full_at_percent: figure_if_applicable(has_hwp, &clock.hwp_full_at_percent),
@@ -103,7 +105,7 @@ fn make_cluster_of_socket(
 }
 
 /// Number of hardware threads per core in a cluster, whose cores are all alike.
-fn threads_per_core(record: &RecordAndLender<'_>, cpus: usize) -> usize {
+fn known_or_lent_threads_per_core(record: &RecordAndLender<'_>, cpus: usize) -> usize {
     let lent = record.lender.cluster[0].threads_per_core;
     match record.known_processor() {
         Some(processor) if processor.is_hybrid() => 1,
@@ -128,7 +130,7 @@ fn declared_or_assumed_clock_latency(
 }
 
 /// Turbo limits by active cores of a socket, where known.
-fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
+fn known_turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
     let limits = processor.map_or(&[][..], |p| &p.turbo).iter();
     limits
         .map(|(cores, mhz)| TurboLimit {
@@ -184,12 +186,12 @@ pub(super) fn infer_core_kinds_of_hybrid(system: &RecordedSystem) -> Option<Vec<
     kinds.filter(|kinds| kinds.len() > 1 && kinds[0].cpus == biggest)
 }
 
-/// The core type whose CPUs are those from a policy's first up to `end`; `None` if that is before the policy.
+/// The core type whose CPUs are those from a policy's first up to `end_cpu`; `None` if that is before the policy.
 fn core_kind_from_policy_up_to_cpu(
     processor: &Processor,
     policy: &RecordedPolicy,
     fastest: &RecordedPolicy,
-    end: usize,
+    end_cpu: usize,
 ) -> Option<CoreKind> {
     let is_fastest = policy.max == fastest.max;
     let (points, points_assumed) = operating_frequencies_and_why_assumed(policy, None);
@@ -203,7 +205,7 @@ fn core_kind_from_policy_up_to_cpu(
             ),
         };
     Some(CoreKind {
-        cpus: end.checked_sub(policy.policy)?,
+        cpus: end_cpu.checked_sub(policy.policy)?,
         threads_per_core: if is_fastest {
             processor.threads_per_core
         } else {

@@ -109,14 +109,17 @@ fn are_exit_latencies_far_apart(one_us: f64, other_us: f64) -> bool {
 }
 
 /// True exit time and its spread, as the lender has them, where it has more than the rule of thumb.
-fn lent_or_halved_exit_time_and_spread(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
+fn lent_or_halved_exit_time_and_spread(
+    declared_us: f64,
+    like: &MachineIdleState,
+) -> (Figure, Figure) {
     // Up to a factor of 2 between declared latencies, the state is the same.
-    let ratio = declared / like.exit_latency_us.value.max(1e-9);
+    let ratio = declared_us / like.exit_latency_us.value.max(1e-9);
     if (0.5..=2.0).contains(&ratio) {
         return (like.true_exit_us.clone(), like.exit_spread.clone());
     }
     let why = "half of the declared time: nothing is published for this state";
-    (Figure::assumed(declared / 2.0, why), Figure::default())
+    (Figure::assumed(declared_us / 2.0, why), Figure::default())
 }
 
 /// True exit time and its spread; `package_us`: the package's part of the declared latency.

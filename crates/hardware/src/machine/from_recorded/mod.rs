@@ -11,7 +11,7 @@ use wakepath_units::KernelVersion;
 use self::clusters::{infer_core_kinds_of_hybrid, make_equal_clusters_per_socket};
 use self::idle_states::{estimate_package_power_up_time, make_machine_idle_states};
 use self::powers::{
-    captured_power_at_rest, copy_powers_and_voltages, multiply_assumed_package_power,
+    copy_powers_and_voltages, multiply_assumed_package_power, power_at_rest_of_captured_machine,
     published_or_lent_power_at_rest, recorded_or_usual_intel_power_limit,
     scale_lent_package_power_to_sockets, use_measured_sapphire_rapids_power,
     use_recorded_uncore_clock_range,
@@ -63,7 +63,7 @@ impl Machine {
             machine.cluster[0].core.clone_from(core);
         }
         multiply_assumed_package_power(&mut machine, captured.sockets);
-        machine.platform = captured_power_at_rest(system, captured, &template);
+        machine.platform = power_at_rest_of_captured_machine(system, captured, &template);
         if !lender.power {
             machine.remove_cpu_and_package_power(&lender.why);
         }
@@ -202,16 +202,16 @@ fn cluster_with_core_or_first<'a>(machine: &'a Machine, core: Option<&String>) -
     same.unwrap_or(&machine.cluster[0])
 }
 
-fn assume_tick_rate_by_distribution(kernel: &str) -> Figure {
-    if kernel.contains(".fc") {
+fn assume_tick_rate_by_distribution(kernel_release: &str) -> Figure {
+    if kernel_release.contains(".fc") {
         Figure::assumed(1000.0, "CONFIG_HZ of Fedora's kernels")
     } else {
         Figure::assumed(250.0, "CONFIG_HZ of most distributions")
     }
 }
 
-fn assume_irq_accounting_by_distribution(kernel: &str) -> Figure {
-    if kernel.contains(".fc") || kernel.contains(".el") {
+fn assume_irq_accounting_by_distribution(kernel_release: &str) -> Figure {
+    if kernel_release.contains(".fc") || kernel_release.contains(".el") {
         Figure::assumed(1.0, "CONFIG_IRQ_TIME_ACCOUNTING of Fedora's kernels")
     } else {
         Figure::assumed(0.0, "CONFIG_IRQ_TIME_ACCOUNTING of Debian's kernels")

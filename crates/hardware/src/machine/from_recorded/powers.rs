@@ -190,7 +190,7 @@ pub(super) fn published_or_lent_power_at_rest(
 }
 
 /// Power at rest of a captured machine: published for its family, or else that of a lender with a battery.
-pub(super) fn captured_power_at_rest(
+pub(super) fn power_at_rest_of_captured_machine(
     system: &RecordedSystem,
     captured: &Captured<'_>,
     template: &Machine,

@@ -174,7 +174,10 @@ fn processors_may_draw_what_their_register_says_or_what_is_usual() {
     const MS: u64 = 1_000_000;
     fn limits_and_origin(name: &str) -> Option<(Vec<(u64, u64)>, Origin)> {
         let limit = Machine::find(name).unwrap().power_limit?;
-        let all: Vec<(u64, u64)> = limit.limits().map(|(p, w)| (p.0, w.0)).collect();
+        let all: Vec<(u64, u64)> = limit
+            .limits_with_windows()
+            .map(|(p, w)| (p.0, w.0))
+            .collect();
         Some((all, limit.pl1_mw.origin))
     }
     for (name, pl1, window, pl2) in [
@@ -235,7 +238,7 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
             u.power_at_clock(u.clock_within_limits(Kilohertz(base))).0
         });
         let busy = cpus + package + uncore;
-        let share = busy as f64 / limit.limits().next().unwrap().0.0 as f64;
+        let share = busy as f64 / limit.limits_with_windows().next().unwrap().0.0 as f64;
         assert!((0.55..1.2).contains(&share), "{}: {share}", system.name);
     }
 }

@@ -72,8 +72,7 @@ fn check_operating_points_and_voltages(c: &Cluster) -> Result<(), Fault> {
 
 /// Checks the powers of CPUs and cluster.
 fn check_cluster_powers(c: &Cluster) -> Result<(), Fault> {
-    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.voltage_at(o).is_none())
-    {
+    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.volts_at(o).is_none()) {
         return fail_check(
             "dynamic_power_uw_per_mhz_v2",
             "needs voltages: uv in every operating point, or lowest_uv and highest_uv",

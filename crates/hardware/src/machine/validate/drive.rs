@@ -4,7 +4,7 @@ use crate::machine::DriveModel;
 use crate::machine::fault::{Fault, fail_check};
 
 /// Checks a drive that is not part of a checked machine: ranges, and how the figures fit together.
-pub(in crate::machine) fn check_drive_alone(drive: &DriveModel) -> Result<(), Fault> {
+pub(in crate::machine) fn check_drive_ranges_and_fit(drive: &DriveModel) -> Result<(), Fault> {
     drive.check_figure_ranges()?;
     check_drive_figures_fit_together(drive)
 }

@@ -1,7 +1,7 @@
 //! Checks idle states, latency requests and C1 demotion.
 
 use crate::machine::cluster_states::to_declared_idle_states;
-use crate::machine::fault::{Fault, check_names_are_unique, fail_check, is_whole};
+use crate::machine::fault::{Fault, check_names_are_unique, fail_check, is_whole_number};
 use crate::machine::{MAX_LATENCY_REQUEST_US, Machine, MachineIdleState, Scope};
 
 /// Checks that idle states form a table; `key` is the table's position for messages.
@@ -112,7 +112,7 @@ pub(super) fn check_c1_demotion(machine: &Machine) -> Result<(), Fault> {
             );
         }
     }
-    if !is_whole(&demotion.wake_ups) {
+    if !is_whole_number(&demotion.wake_ups) {
         return fail_check("c1_demotion.wake_ups", "a whole number of wake-ups");
     }
     Ok(())

@@ -7,13 +7,13 @@ mod idle_states;
 use wakepath_units::TickRate;
 
 use self::cluster::check_cluster;
-pub(super) use self::drive::check_drive_alone;
 use self::drive::check_drive_figures_fit_together;
+pub(super) use self::drive::check_drive_ranges_and_fit;
 use self::idle_states::{
     check_c1_demotion, check_idle_overrides_of_clusters, check_idle_states_form_table,
     check_latency_requests,
 };
-use super::fault::{Fault, check_names_are_unique, fail_check, is_whole};
+use super::fault::{Fault, check_names_are_unique, fail_check, is_whole_number};
 use super::{
     Background, Instances, IoPath, Machine, MachineError, Platform, PowerLimit, Runs, Uncore,
 };
@@ -56,10 +56,10 @@ fn check_machine(machine: &Machine) -> Result<(), Fault> {
 
 /// Checks the kernel's configuration.
 fn check_tick_rate_and_irq_accounting(machine: &Machine) -> Result<(), Fault> {
-    if !is_whole(&machine.hz) || TickRate::new(machine.hz.value as u32).is_none() {
+    if !is_whole_number(&machine.hz) || TickRate::new(machine.hz.value as u32).is_none() {
         return fail_check("hz", "a tick rate is a whole number from 1 to 6250");
     }
-    if !is_whole(&machine.irq_time_accounting) {
+    if !is_whole_number(&machine.irq_time_accounting) {
         return fail_check("irq_time_accounting", "1 if the kernel has it, else 0");
     }
     Ok(())
@@ -150,7 +150,7 @@ fn check_queues_and_coalescing(io: &IoPath) -> Result<(), Fault> {
         return fail_check("io_path.completion.queues", "a drive has 1 to 65535 queues");
     }
     let together = &completion.coalesce;
-    if !is_whole(together) {
+    if !is_whole_number(together) {
         return fail_check(
             "io_path.completion.coalesce",
             "an aggregation threshold is a whole number",
@@ -224,7 +224,8 @@ fn refuse_smt_with_emulator(machine: &Machine) -> Result<(), Fault> {
 fn check_first_and_other_drives(machine: &Machine) -> Result<(), Fault> {
     check_drive_figures_fit_together(&machine.drive)?;
     for drive in &machine.other_drives {
-        check_drive_alone(drive).map_err(|(key, message)| (format!("other_{key}"), message))?;
+        check_drive_ranges_and_fit(drive)
+            .map_err(|(key, message)| (format!("other_{key}"), message))?;
     }
     Ok(())
 }
