@@ -36,7 +36,7 @@ impl PackageFigures {
         let package = machine.package.as_ref()?;
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
             uncore
-                .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+                .cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
                 .0
                 * machine.cluster.len() as u64
         });

@@ -247,7 +247,8 @@ impl SearchState<'_> {
             .clamp(fewest, most)
     }
 
-    /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets. A set refused by the machine
+    /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets. A set refused by the
+    /// machine
     /// falls out.
     fn run_until_requests_and_rank(
         &mut self,

@@ -20,7 +20,7 @@ pub struct Simulation<'a> {
     loads: &'a [DailyLoad],
     rest: Option<Workload>,
     cancelled: &'a AtomicBool,
-    finished: &'a (dyn Fn(u64) + Sync),
+    report_requests: &'a (dyn Fn(u64) + Sync),
 }
 
 /// One simulated run to make.
@@ -39,7 +39,8 @@ struct MadeRun {
 }
 
 impl<'a> Simulation<'a> {
-    /// Loads on a machine. `counts_hours_of_rest`: the machine at rest is simulated, too, if the loads leave hours for rest. `finished` is told of requests as
+    /// Loads on a machine. `counts_hours_of_rest`: the machine at rest is simulated, too, if the loads leave hours for
+    /// rest. `report_requests` is told of requests as
     /// they are simulated.
     ///
     /// # Errors
@@ -49,7 +50,7 @@ impl<'a> Simulation<'a> {
         loads: &'a [DailyLoad],
         counts_hours_of_rest: bool,
         cancelled: &'a AtomicBool,
-        finished: &'a (dyn Fn(u64) + Sync),
+        report_requests: &'a (dyn Fn(u64) + Sync),
     ) -> Result<Self, TuneError> {
         let has_rest = counts_hours_of_rest && check_hours_and_count_rest(loads)? > 0.0;
         Ok(Self {
@@ -57,7 +58,7 @@ impl<'a> Simulation<'a> {
             loads,
             rest: has_rest.then(rest_workload).transpose()?,
             cancelled,
-            finished,
+            report_requests,
         })
     }
 
@@ -96,7 +97,7 @@ impl<'a> Simulation<'a> {
         });
         let loops = run.threads.as_ref().map_or(0, |threads| threads.operations);
         let requests = ((run.requests as f64 * factor).round() as u64 + loops).max(1);
-        (self.finished)(requests);
+        (self.report_requests)(requests);
         Ok(MadeRun {
             metrics: record.metrics,
             requests,

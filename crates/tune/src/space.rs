@@ -328,7 +328,7 @@ fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String>
             .iter()
             .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us_rounded_up(state)))
             .collect(),
-        "psd" => lease_policy_texts(machine),
+        "psd" => psd_policy_texts(machine),
         "apst" => apst_policy_texts(),
         _ => Vec::new(),
     }
@@ -339,7 +339,7 @@ fn to_owned_strings(texts: &[&str]) -> Vec<String> {
 }
 
 /// Texts of lease policies by length, under the shallowest state and under each state up to the last but one.
-fn lease_policy_texts(machine: &Machine) -> Vec<String> {
+fn psd_policy_texts(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
         texts.push(format!("psd[timeout={timeout}]"));

@@ -32,7 +32,10 @@ pub struct Cppc {
     pub ranking: Vec<u8>,
     /// The kernel prefers cores with the highest rank, as without `amd_prefcore=disable` on the command line. Absent:
     /// `true`.
-    #[serde(default = "on_by_default", skip_serializing_if = "Clone::clone")]
+    #[serde(
+        default = "preferred_cores_by_default",
+        skip_serializing_if = "Clone::clone"
+    )]
     pub preferred_cores: bool,
     /// Why, where the source does not say it.
     #[serde(default)]
@@ -46,7 +49,7 @@ pub struct Cppc {
     pub full_at_percent: Figure,
 }
 
-const fn on_by_default() -> bool {
+const fn preferred_cores_by_default() -> bool {
     true
 }
 

@@ -17,7 +17,7 @@ pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = add_declared_form_to_schema)]
+#[schemars(transform = add_declared_drive_form_to_schema)]
 pub struct DriveModel {
     /// Title of the drive.
     pub name: String,
@@ -102,7 +102,7 @@ pub struct DriveModel {
 }
 
 /// Adds the second form of [`DriveModel::power`]: the power states as the drive declares them.
-fn add_declared_form_to_schema(schema: &mut schemars::Schema) {
+fn add_declared_drive_form_to_schema(schema: &mut schemars::Schema) {
     if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
         properties.insert(
             "declared".to_owned(),
@@ -440,7 +440,7 @@ impl DriveModel {
         }
         if speeds.read_iops.is_given() {
             let units = speeds.read_iops.value * self.read_service_us.value / 1e6;
-            self.parallel_units = derive_figure_from_two(
+            self.parallel_units = derive_figure_with_weaker_origin(
                 units.round().clamp(1.0, 65_536.0),
                 &format!("{} random reads a second", speeds.read_iops.value),
                 [&speeds.read_iops, &self.read_service_us],
@@ -450,8 +450,11 @@ impl DriveModel {
             && writes.value >= 1.0
         {
             let us = (4096.0 / writes.value * 1e3).round() / 1e3;
-            buffer.media_us =
-                derive_figure_from_two(us, &format!("{} MB/s", writes.value), [writes; 2]);
+            buffer.media_us = derive_figure_with_weaker_origin(
+                us,
+                &format!("{} MB/s", writes.value),
+                [writes; 2],
+            );
         }
     }
 
@@ -472,7 +475,7 @@ impl DriveModel {
 }
 
 /// A figure that follows from others: as well founded as the least of them, with the reason of the first.
-fn derive_figure_from_two(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
+fn derive_figure_with_weaker_origin(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
     let why = format!("from {from}: {}", origins[0].origin.describe_origin(""));
     let is_published = origins
         .iter()

@@ -269,7 +269,7 @@ fn figures_to_file_form(value: Value) -> Value {
     match value {
         Value::Table(table) => {
             if let Some(figure) = decode_serialized_figure(&table) {
-                return figure_as_in_file(figure.value, &table["origin"]);
+                return figure_value_as_in_file(figure.value, &table["origin"]);
             }
             let given = table
                 .into_iter()
@@ -289,7 +289,7 @@ fn is_absent_figure(value: &Value) -> bool {
     value.get("origin").and_then(Value::as_str) == Some("default")
 }
 
-fn figure_as_in_file(value: f64, origin: &Value) -> Value {
+fn figure_value_as_in_file(value: f64, origin: &Value) -> Value {
     let Value::Table(because) = origin else {
         return Value::Float(value);
     };

@@ -2,8 +2,9 @@
 //!
 //! Machine power is the sum of
 //! - for every CPU: [`Cluster::cpu_active_power`] when running, [`Cluster::cpu_idle_power`] when idle;
-//! - for every cluster: [`Cluster::power_besides_cpus_when_up`] while it is up, else [`Cluster::power_besides_cpus_when_down`];
-//! - for every cluster's uncore: [`Uncore::power_at_clock`] at its clock, while the package is not down;
+//! - for every cluster: [`Cluster::power_besides_cpus_when_up`] while it is up, else
+//! [`Cluster::power_besides_cpus_when_down`];
+//! - for every cluster's uncore: [`Uncore::cluster_power_at_clock`] at its clock, while the package is not down;
 //! - for the package: [`Package::constant_power`] always, and [`Package::extra_power_while_up`] on top while it is
 //!   not down. [`PackageSleep`] says when it is.
 //!
@@ -98,7 +99,8 @@ impl PackageSleep {
         Nanoseconds(self.hysteresis.0 + self.entry.0)
     }
 
-    /// When the package is up again, if the last CPU entered its deepest state at `asleep_at` and one wakes up at `woken_at`:
+    /// When the package is up again, if the last CPU entered its deepest state at `asleep_at` and one wakes up at
+    /// `woken_at`:
     /// at once, unless it has begun to go down.
     pub fn time_when_up_again(&self, asleep_at: Nanoseconds, woken_at: Nanoseconds) -> Nanoseconds {
         if woken_at.0 <= asleep_at.0 + self.hysteresis.0 {
@@ -170,7 +172,7 @@ impl Uncore {
     }
 
     /// Power of one cluster's uncore at a clock: coefficient x f x V^2.
-    pub fn power_at_clock(&self, clock: Kilohertz) -> Microwatts {
+    pub fn cluster_power_at_clock(&self, clock: Kilohertz) -> Microwatts {
         let mhz = f64::from(clock.0) / 1e3;
         let uv = interpolate_linearly(
             mhz,
@@ -328,10 +330,10 @@ mod tests {
             [1000, 1200, 2100, 3700].map(clock),
             [1200, 1200, 2100, 2400]
         );
-        let watts = |mhz: u32| uncore.power_at_clock(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
+        let watts = |mhz: u32| uncore.cluster_power_at_clock(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
         // Half the clock, and a fifth less voltage.
         assert!((watts(1200) / watts(2400) - 0.5 * 0.8 * 0.8).abs() < 1e-6);
-        assert_eq!(uncore.power_at_clock(Kilohertz(0)).0, 0);
+        assert_eq!(uncore.cluster_power_at_clock(Kilohertz(0)).0, 0);
     }
 
     #[test]

@@ -151,7 +151,9 @@ fn machine_power_at_rest(machine: &Machine, finished: &Finished) -> Microwatts {
         .as_ref()
         .filter(|_| package_up)
         .map_or(0, |u| {
-            u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0 * machine.cluster.len() as u64
+            u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(0)))
+                .0
+                * machine.cluster.len() as u64
         });
     let drives = finished
         .drives

@@ -41,7 +41,7 @@ impl PowerLimitSetup {
         let package_share = active / clusters.len().max(1) as u64;
         let uncore = (machine.uncore.as_ref()).map_or(0, |uncore| {
             uncore
-                .power_at_clock(uncore.clock_within_limits(Kilohertz(u32::MAX)))
+                .cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(u32::MAX)))
                 .0
         });
         let cpus: Vec<CpuPower> = (clusters.iter())

@@ -98,7 +98,7 @@ fn decode_nvme_cli_states(states: &[Value]) -> Result<Vec<PowerState>, IdCtrlPro
     states
         .map(|(index, json)| {
             decode_nvme_cli_state(json)
-                .map_err(|problem| problem.name_field_below_outer(&format!("psds[{index}]")))
+                .map_err(|problem| problem.prefix_field_with_outer(&format!("psds[{index}]")))
         })
         .collect()
 }
@@ -109,11 +109,11 @@ fn decode_nvme_cli_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
     let (fine, non_operational) = match read_optional_byte_field(json, "flags")? {
         Some(flags) => (flags & 1 != 0, flags & 2 != 0),
         None => (
-            require_read_number(
+            number_or_missing_problem(
                 read_optional_byte_field(json, "max_power_scale")?,
                 "max_power_scale",
             )? != 0,
-            require_read_number(
+            number_or_missing_problem(
                 read_byte_under_first_or_second_name(
                     json,
                     ["non-operational_state", "non_operational_state"],
@@ -126,7 +126,7 @@ fn decode_nvme_cli_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
     let active = read_optional_u16_field(json, "active_power")?.unwrap_or(0);
     Ok(PowerState {
         max_power: decode_max_power(
-            require_read_number(read_optional_u16_field(json, "max_power")?, "max_power")?,
+            number_or_missing_problem(read_optional_u16_field(json, "max_power")?, "max_power")?,
             fine,
         ),
         non_operational,
@@ -198,7 +198,7 @@ fn decode_smartctl_drive(json: &Value) -> Result<PrintedDrive, IdCtrlProblem> {
     let states: Vec<PowerState> = listed
         .map(|(index, json)| {
             decode_smartctl_state(json).map_err(|problem| {
-                problem.name_field_below_outer(&format!("nvme_power_states[{index}]"))
+                problem.prefix_field_with_outer(&format!("nvme_power_states[{index}]"))
             })
         })
         .collect::<Result<_, _>>()?;
@@ -223,7 +223,7 @@ fn decode_smartctl_state(json: &Value) -> Result<PowerState, IdCtrlProblem> {
     let asleep = read_optional_number_up_to(json, "non_operational_state", 1, "true or false")?;
     Ok(PowerState {
         max_power: read_smartctl_power_field(json, "max_power")?,
-        non_operational: require_read_number(asleep, "non_operational_state")? != 0,
+        non_operational: number_or_missing_problem(asleep, "non_operational_state")? != 0,
         entry_latency_us: require_latency_field_us(json, "entry_latency_us")?,
         exit_latency_us: require_latency_field_us(json, "exit_latency_us")?,
         read_throughput_rank: read_rank_field_or_0(json, "relative_read_throughput")?,
@@ -243,12 +243,12 @@ fn read_smartctl_power_field(
     let Some(power) = json.get(field).filter(|power| !power.is_null()) else {
         return Ok(None);
     };
-    decode_smartctl_power(power).map_err(|problem| problem.name_field_below_outer(field))
+    decode_smartctl_power(power).map_err(|problem| problem.prefix_field_with_outer(field))
 }
 
 /// Computes a power in smartctl's form from its value and its scale.
 fn decode_smartctl_power(power: &Value) -> Result<Option<Microwatts>, IdCtrlProblem> {
-    let value = require_read_number(read_optional_u16_field(power, "value")?, "value")?;
+    let value = number_or_missing_problem(read_optional_u16_field(power, "value")?, "value")?;
     let scale = read_optional_number_up_to(power, "scale", 3, "a number from 0 to 3")?;
     let units = read_optional_number_up_to(power, "units_per_watt", 1_000_000, "10000 or 100")?;
     Ok(match (units, scale) {
@@ -322,7 +322,10 @@ fn require_latency_field_us(json: &Value, field: &'static str) -> Result<u32, Id
         .ok_or_else(|| field_problem_with_found_value(field, value, LATENCY))
 }
 
-fn require_read_number(value: Option<u64>, field: &'static str) -> Result<u64, IdCtrlProblem> {
+fn number_or_missing_problem(
+    value: Option<u64>,
+    field: &'static str,
+) -> Result<u64, IdCtrlProblem> {
     value.ok_or_else(|| field_problem_with_found_value(field, &Value::Null, "a number"))
 }
 
@@ -346,7 +349,7 @@ fn field_problem_with_found_value(
 
 impl IdCtrlProblem {
     /// The same problem, with its field named as a part of the field `outer`.
-    fn name_field_below_outer(self, outer: &str) -> Self {
+    fn prefix_field_with_outer(self, outer: &str) -> Self {
         match self {
             Self::Field {
                 field,

@@ -107,7 +107,8 @@ pub(super) fn use_measured_sapphire_rapids_power(
     let cpus = machine.cpus() as f64;
     let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
     let lowest = machine.uncore.as_ref().map_or(0, |u| {
-        u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0
+        u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(0)))
+            .0
     });
     let mesh = lowest as f64 / 1e3 * sockets;
     let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;

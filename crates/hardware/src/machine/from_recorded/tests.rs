@@ -154,7 +154,7 @@ fn each_socket_has_its_cores_its_turbo_limits_and_its_share_of_package_power() {
         assert!((socket - 68_900.0).abs() < 1.0, "{name}: {socket}");
         let uncore = machine.uncore.as_ref().unwrap();
         let mesh = uncore
-            .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+            .cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
             .0 as f64
             / 1e3;
         let step = package.active_mw.value / sockets + mesh;
@@ -235,7 +235,8 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
             .map_or(0, |p| p.extra_power_while_up().0)
             / sockets;
         let uncore = (machine.uncore.as_ref()).map_or(0, |u| {
-            u.power_at_clock(u.clock_within_limits(Kilohertz(base))).0
+            u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(base)))
+                .0
         });
         let busy = cpus + package + uncore;
         let share = busy as f64 / limit.limits_with_windows().next().unwrap().0.0 as f64;
