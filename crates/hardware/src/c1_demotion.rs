@@ -50,8 +50,7 @@ pub struct Demotion {
 
 impl Demotion {
     /// Notes that the CPU asks for the idle state of index `state_index` at `now_ns`, in ns. If the state is demoted:
-    /// when, in
-    /// ns, the CPU will go on to the state asked for (`u64::MAX`: never).
+    /// when, in ns, the CPU will go on to the state asked for (`u64::MAX`: never).
     pub fn demote_request_until(
         &mut self,
         rule: &DemotionRule,

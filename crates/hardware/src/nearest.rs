@@ -55,8 +55,7 @@ impl fmt::Display for Lender {
 
 /// Chooses the built-in machine that lends figures, by vendor, family, segment and core. Powers are lent within a
 /// segment only, and only by cores of the kind. `guest_evidence`: what shows that it is a virtual machine, which owns
-/// no
-/// package.
+/// no package.
 pub fn choose_lender_of_figures(
     processor: &ProcessorIdentity,
     hints: &SegmentHints,

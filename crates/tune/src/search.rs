@@ -248,8 +248,7 @@ impl SearchState<'_> {
     }
 
     /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets. A set refused by the
-    /// machine
-    /// falls out.
+    /// machine falls out.
     fn run_until_requests_and_rank(
         &mut self,
         candidates: Vec<SetChoice>,

@@ -40,8 +40,7 @@ struct MadeRun {
 
 impl<'a> Simulation<'a> {
     /// Loads on a machine. `counts_hours_of_rest`: the machine at rest is simulated, too, if the loads leave hours for
-    /// rest. `report_requests` is told of requests as
-    /// they are simulated.
+    /// rest. `report_requests` is told of requests as they are simulated.
     ///
     /// # Errors
     /// Impossible hours, or two loads with one name.

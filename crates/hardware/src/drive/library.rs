@@ -266,8 +266,7 @@ impl DriveLibrary {
     }
 
     /// Names of drives with `folded_name` in the label, or else the most similar names, best first; random matches are
-    /// left
-    /// out.
+    /// left out.
     fn find_up_to_three_nearest_names(&self, folded_name: &str) -> Vec<String> {
         let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models

@@ -51,8 +51,8 @@ impl Machine {
     }
 
     /// As [`Self::split_cluster_by_core_kind`], where CPUs of a kind need not follow each other.
-    /// `kind_and_cpus_of_runs`: the kind and the number of
-    /// the CPUs that do, in the order of the CPUs; each is a cluster.
+    /// `kind_and_cpus_of_runs`: the kind and the number of the CPUs that do, in the order of the CPUs; each is a
+    /// cluster.
     ///
     /// # Errors
     /// As [`Self::split_cluster_by_core_kind`].

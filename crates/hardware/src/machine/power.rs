@@ -3,7 +3,7 @@
 //! Machine power is the sum of
 //! - for every CPU: [`Cluster::cpu_active_power`] when running, [`Cluster::cpu_idle_power`] when idle;
 //! - for every cluster: [`Cluster::power_besides_cpus_when_up`] while it is up, else
-//! [`Cluster::power_besides_cpus_when_down`];
+//!   [`Cluster::power_besides_cpus_when_down`];
 //! - for every cluster's uncore: [`Uncore::cluster_power_at_clock`] at its clock, while the package is not down;
 //! - for the package: [`Package::constant_power`] always, and [`Package::extra_power_while_up`] on top while it is
 //!   not down. [`PackageSleep`] says when it is.
@@ -100,8 +100,7 @@ impl PackageSleep {
     }
 
     /// When the package is up again, if the last CPU entered its deepest state at `asleep_at` and one wakes up at
-    /// `woken_at`:
-    /// at once, unless it has begun to go down.
+    /// `woken_at`: at once, unless it has begun to go down.
     pub fn time_when_up_again(&self, asleep_at: Nanoseconds, woken_at: Nanoseconds) -> Nanoseconds {
         if woken_at.0 <= asleep_at.0 + self.hysteresis.0 {
             return woken_at;
