@@ -8,7 +8,7 @@ use wakepath_hardware::machine::DriveModel;
 fuzz_target!(|text: &str| {
     if let Ok(machine) = Machine::parse(text, "fuzz.toml") {
         let _ = machine.tick_rate();
-        let _ = machine.declared_idle_states();
+        let _ = machine.common_declared_idle_states();
         let _ = machine.cpus();
         let _ = machine.figures();
     }

@@ -184,7 +184,7 @@ impl Drive {
     /// All drives in the library.
     #[staticmethod]
     fn names() -> Vec<&'static str> {
-        let drives = DriveLibrary::builtin().models_with_text("");
+        let drives = DriveLibrary::builtin().models_with_text_in_name_or_label("");
         drives.iter().map(|drive| &*drive.name).collect()
     }
 

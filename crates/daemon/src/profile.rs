@@ -308,7 +308,10 @@ impl DriveProfile {
             .collect();
         for entry in entries {
             let target = self.drive.states.get(usize::from(entry.target));
-            let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
+            let latency = target.map_or(
+                0,
+                wakepath_hardware::drive::PowerState::entry_and_exit_latency_us,
+            );
             if let Some(found) = gaps.choose_best_timeout(latency) {
                 table.0[usize::from(entry.state)] =
                     u64::from(entry.target) << 3 | found.timeout_rounded_up_ms() << 8;

@@ -48,13 +48,13 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
     let quirks = Quirks::builtin();
     let in_force = read_quirks_in_force(case.system.root(), name);
     let at = read_quirk_place(case.system.root(), name);
-    let found = quirks.find_on_drive(drive, &at);
+    let found = quirks.find_entries_for_drive(drive, &at);
     let with_kind = found
         .into_iter()
         .flat_map(|(quirk, certainty)| quirk.kinds.iter().map(move |k| (quirk, *k, certainty)));
     with_kind
         .map(|(quirk, kind, certainty)| {
-            let text = quirks.kind_text(kind);
+            let text = quirks.effect_and_override_of_kind(kind);
             let finding = Finding::new(
                 "quirk",
                 format!(
@@ -64,7 +64,7 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
             )
             .with_evidence(format!(
                 "{} in Linux {} ({}), {certainty:?}: {}",
-                kind.kernel_name(),
+                kind.kernel_constant_name(),
                 quirks.kernel,
                 quirk.file,
                 quirk.why
@@ -77,7 +77,9 @@ fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                 [] => format!("/sys/class/nvme/{name}/quirks is none"),
                 list => format!("/sys/class/nvme/{name}/quirks: {}", list.join(", ")),
             });
-            let has_quirk = in_force.iter().any(|name| name == kind.short_name());
+            let has_quirk = in_force
+                .iter()
+                .any(|name| name == kind.kernel_parameter_name());
             let word = at.pci.map(|pci| quirk_boot_word(pci, "", kind));
             match (has_quirk, word) {
                 (true, _) => {
@@ -103,7 +105,7 @@ fn quirk_boot_word(pci: PciId, mark: &str, kind: QuirkKind) -> String {
     let (vendor, device) = (pci.vendor, pci.device);
     format!(
         "nvme.quirks={vendor:04x}:{device:04x}:{mark}{}",
-        kind.short_name()
+        kind.kernel_parameter_name()
     )
 }
 

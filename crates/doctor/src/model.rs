@@ -213,7 +213,7 @@ impl Model {
     /// The machine with the declared power states of another drive.
     pub(crate) fn machine_with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
         let mut machine = self.machine.clone();
-        machine.replace_drive(DriveModel::from_declared_drive(drive));
+        machine.replace_drive_keeping_count(DriveModel::from_declared_drive(drive));
         machine
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
     if matches!(case.model.now.idle(), Some(IdlePolicy::Haltpoll(..))) {
         return find_haltpoll_without_polling(case);
     }
-    let states = case.model.machine.declared_idle_states().ok()?;
+    let states = case.model.machine.common_declared_idle_states().ok()?;
     // Without a polling state the CPUs never poll.
     states.first().filter(|s| s.polling)?;
     let limit = poll::polling_limit(&states, case.model.machine.tick_rate(), None);

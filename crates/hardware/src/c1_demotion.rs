@@ -49,30 +49,35 @@ pub struct Demotion {
 }
 
 impl Demotion {
-    /// Notes that the CPU asks for the idle state of index `state` at `now`, in ns. If the state is demoted: when, in
-    /// ns, the CPU will go on to the state asked for (`u64::MAX`: never).
-    pub fn demoted_until(&mut self, rule: &DemotionRule, now: u64, state: usize) -> Option<u64> {
+    /// Notes that the CPU asks for the idle state of index `state_index` at `now_ns`, in ns. If the state is demoted:
+    /// when, in ns, the CPU will go on to the state asked for (`u64::MAX`: never).
+    pub fn demote_request_until(
+        &mut self,
+        rule: &DemotionRule,
+        now_ns: u64,
+        state_index: usize,
+    ) -> Option<u64> {
         let often = self.recent.len() == rule.wake_ups
             && self
                 .recent
                 .front()
-                .is_some_and(|oldest| now - oldest <= rule.within);
-        if !often || !rule.demoted[state] {
+                .is_some_and(|oldest| now_ns - oldest <= rule.within);
+        if !often || !rule.demoted[state_index] {
             return None;
         }
         self.demotions += 1;
         Some(match rule.undemote {
             0 => u64::MAX,
-            after => now + after,
+            after => now_ns + after,
         })
     }
 
-    /// Notes that the CPU wakes up at `now`, in ns, for the rate of its wake-ups.
-    pub fn note_wake_up(&mut self, rule: &DemotionRule, now: u64) {
+    /// Notes that the CPU wakes up at `now_ns`, in ns, for the rate of its wake-ups.
+    pub fn note_wake_up(&mut self, rule: &DemotionRule, now_ns: u64) {
         if self.recent.len() == rule.wake_ups {
             self.recent.pop_front();
         }
-        self.recent.push_back(now);
+        self.recent.push_back(now_ns);
     }
 }
 
@@ -92,23 +97,23 @@ mod tests {
         let mut cpu = Demotion::default();
         for now in [10, 20] {
             cpu.note_wake_up(&rule, now);
-            assert_eq!(cpu.demoted_until(&rule, now, 2), None);
+            assert_eq!(cpu.demote_request_until(&rule, now, 2), None);
         }
         cpu.note_wake_up(&rule, 110);
         assert_eq!(
-            cpu.demoted_until(&rule, 110, 1),
+            cpu.demote_request_until(&rule, 110, 1),
             None,
             "it is shallow already"
         );
-        assert_eq!(cpu.demoted_until(&rule, 110, 2), Some(160));
-        assert_eq!(cpu.demoted_until(&rule, 111, 2), None);
+        assert_eq!(cpu.demote_request_until(&rule, 110, 2), Some(160));
+        assert_eq!(cpu.demote_request_until(&rule, 111, 2), None);
         cpu.note_wake_up(&rule, 115);
-        assert_eq!(cpu.demoted_until(&rule, 115, 2), Some(165));
+        assert_eq!(cpu.demote_request_until(&rule, 115, 2), Some(165));
         let never = DemotionRule {
             undemote: 0,
             ..rule
         };
-        assert_eq!(cpu.demoted_until(&never, 115, 2), Some(u64::MAX));
+        assert_eq!(cpu.demote_request_until(&never, 115, 2), Some(u64::MAX));
         assert_eq!(cpu.demotions, 3);
     }
 }

@@ -49,17 +49,14 @@ pub struct Hwp {
 
 impl Hwp {
     /// A controller at rest for a clock with these frequencies: the lowest, the highest without turbo, and the highest.
-    /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0 and below 1, and
-    /// takes `ramp` to it from the lowest one under full load. `epp` is the energy-performance preference, 0
-    /// (performance) to 255 (power).
     ///
-    /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0
-    /// and below 1, and takes `ramp` to it from the lowest one under full load. `epp` is the
+    /// With EPP 128 it reaches the highest frequency from the share `full_at_share` on, which is above 0
+    /// and below 1, and takes `full_load_ramp` to it from the lowest one under full load. `epp` is the
     /// energy-performance preference, 0 (performance) to 255 (power).
     pub fn new(
         [lowest, base, highest]: [Kilohertz; 3],
-        ramp: Nanoseconds,
-        full_at: f64,
+        full_load_ramp: Nanoseconds,
+        full_at_share: f64,
         epp: u8,
     ) -> Self {
         let [lowest, base, highest] = [lowest, base, highest].map(|f| f64::from(f.0));
@@ -69,23 +66,24 @@ impl Hwp {
             (epp / EPP_OF_CONSTANTS).min(1.0),
             ((epp - EPP_OF_CONSTANTS) / (HIGHEST_EPP - EPP_OF_CONSTANTS)).max(0.0),
         );
-        let full_at = full_at.clamp(f64::EPSILON, HIGHEST_FULL_AT);
-        let constants = -(-full_at).ln_1p() + (highest / lowest).ln() / (full_at.recip() - 1.0);
+        let full_at_share = full_at_share.clamp(f64::EPSILON, HIGHEST_FULL_AT);
+        let constants =
+            -(-full_at_share).ln_1p() + (highest / lowest).ln() / (full_at_share.recip() - 1.0);
         Self {
             from: highest - (highest - lowest) * fast,
             up_to: highest - (highest - base) * slow,
             highest,
-            full_at: (full_at * epp / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
-            time_constant: (ramp.0.max(1) as f64) / constants,
+            full_at: (full_at_share * epp / EPP_OF_CONSTANTS).min(HIGHEST_FULL_AT),
+            time_constant: (full_load_ramp.0.max(1) as f64) / constants,
             share: 0.0,
         }
     }
 
-    /// Records that the busiest CPU of the clock used the share `used`, 0 to 1, of its highest performance for
+    /// Records that the busiest CPU of the clock used the share `used_share`, 0 to 1, of its highest performance for
     /// `elapsed`.
-    pub fn record_utilisation(&mut self, elapsed: Nanoseconds, used: f64) {
+    pub fn record_utilisation(&mut self, elapsed: Nanoseconds, used_share: f64) {
         let kept = (-(elapsed.0 as f64) / self.time_constant).exp();
-        self.share = used + (self.share - used) * kept;
+        self.share = used_share + (self.share - used_share) * kept;
     }
 
     /// The frequency that the controller requests now.

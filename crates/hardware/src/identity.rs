@@ -133,9 +133,9 @@ const NAME_KEYS: [&str; 8] = [
 
 impl ProcessorIdentity {
     /// Reads `/proc/cpuinfo`.
-    pub fn from_cpuinfo(text: &str) -> Self {
-        let cores = list_arm_cores(cpuinfo_fields(text));
-        let vendor = match (cpuinfo_field(text, "vendor_id"), cores.first()) {
+    pub fn from_cpuinfo(cpuinfo: &str) -> Self {
+        let cores = list_arm_core_of_each_cpu(list_cpuinfo_keys_and_values(cpuinfo));
+        let vendor = match (first_cpuinfo_value(cpuinfo, "vendor_id"), cores.first()) {
             (Some("AuthenticAMD"), _) => CpuVendor::Amd,
             (Some("GenuineIntel"), _) => CpuVendor::Intel,
             (_, Some(core)) if core.implementer == APPLE => CpuVendor::Apple,
@@ -143,44 +143,44 @@ impl ProcessorIdentity {
             _ => CpuVendor::Other,
         };
         let name = match cores.first() {
-            Some(_) => list_distinct_names(&cores),
+            Some(_) => join_distinct_core_names(&cores),
             None => NAME_KEYS
                 .iter()
-                .find_map(|key| cpuinfo_field(text, key).filter(|name| !name.is_empty()))
+                .find_map(|key| first_cpuinfo_value(cpuinfo, key).filter(|name| !name.is_empty()))
                 .unwrap_or("unknown processor")
                 .to_owned(),
         };
         Self {
             name,
             vendor,
-            family: cpuinfo_number(text, "cpu family"),
-            model: cpuinfo_number(text, "model"),
+            family: first_cpuinfo_number_or_0(cpuinfo, "cpu family"),
+            model: first_cpuinfo_number_or_0(cpuinfo, "model"),
             cores,
         }
     }
 
     /// CPUID family and model in the notation used for recorded systems: `6/85`.
-    pub fn family_model(&self) -> String {
+    pub fn family_slash_model(&self) -> String {
         format!("{}/{}", self.family, self.model)
     }
 }
 
 /// Keys and values in `/proc/cpuinfo`, all CPUs in sequence.
-fn cpuinfo_fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let lines = text.lines().filter_map(|line| line.split_once(':'));
+fn list_cpuinfo_keys_and_values(cpuinfo: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(key, value)| (key.trim(), value.trim()))
 }
 
 /// The first value of a key in `/proc/cpuinfo`.
-fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    cpuinfo_fields(text)
-        .find(|(key, _)| *key == name)
+fn first_cpuinfo_value<'a>(cpuinfo: &'a str, wanted_key: &str) -> Option<&'a str> {
+    list_cpuinfo_keys_and_values(cpuinfo)
+        .find(|(key, _)| *key == wanted_key)
         .map(|(_, value)| value)
 }
 
 /// The first value of a key in `/proc/cpuinfo` as a number; 0 if missing.
-fn cpuinfo_number(text: &str, name: &str) -> u32 {
-    let value = cpuinfo_field(text, name).and_then(|value| value.parse().ok());
+fn first_cpuinfo_number_or_0(cpuinfo: &str, wanted_key: &str) -> u32 {
+    let value = first_cpuinfo_value(cpuinfo, wanted_key).and_then(|value| value.parse().ok());
     value.unwrap_or(0)
 }
 
@@ -189,10 +189,12 @@ fn parse_hexadecimal(text: &str) -> Option<u32> {
 }
 
 /// Arm cores listed in `/proc/cpuinfo`, one per CPU.
-fn list_arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
+fn list_arm_core_of_each_cpu<'a>(
+    cpuinfo_fields: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Vec<ArmCore> {
     let mut cores = Vec::new();
     let mut implementer = None;
-    for (key, value) in fields {
+    for (key, value) in cpuinfo_fields {
         match key {
             "CPU implementer" => implementer = parse_hexadecimal(value),
             "CPU part" => {
@@ -206,7 +208,7 @@ fn list_arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<A
 }
 
 /// The product names of cores, as in `Cortex-A53 and Cortex-A72`: each kind once, in the order of CPUs.
-fn list_distinct_names(cores: &[ArmCore]) -> String {
+fn join_distinct_core_names(cores: &[ArmCore]) -> String {
     let mut names: Vec<String> = Vec::new();
     for core in cores {
         let name = core.to_string();
@@ -224,10 +226,10 @@ impl SegmentHints {
         processor: &ProcessorIdentity,
     ) -> Option<(Segment, String)> {
         let told = self
-            .segment_by_acpi()
-            .or_else(|| self.segment_by_chassis())
-            .or_else(|| self.segment_by_device_tree())
-            .or_else(|| self.segment_by_battery(processor));
+            .segment_by_acpi_profile()
+            .or_else(|| self.segment_by_smbios_chassis())
+            .or_else(|| self.segment_by_device_tree_chassis())
+            .or_else(|| self.segment_if_battery(processor));
         let by_name = segment_by_product_name(processor);
         match (told, by_name) {
             // Entry-level servers use desktop processors, with the same power.
@@ -241,7 +243,7 @@ impl SegmentHints {
     }
 
     /// The segment by ACPI's profile (ACPI 6.5, table 5.9, "Preferred PM Profile").
-    fn segment_by_acpi(&self) -> Option<(Segment, String)> {
+    fn segment_by_acpi_profile(&self) -> Option<(Segment, String)> {
         let profile = self.pm_profile?;
         let segment = match profile {
             1 | 3 => Segment::Desktop,
@@ -255,7 +257,7 @@ impl SegmentHints {
     }
 
     /// The segment by SMBIOS' chassis type (SMBIOS 3.7, section 7.4.1, "System Enclosure or Chassis Types").
-    fn segment_by_chassis(&self) -> Option<(Segment, String)> {
+    fn segment_by_smbios_chassis(&self) -> Option<(Segment, String)> {
         let chassis = self.chassis_type?;
         let segment = match chassis {
             3..=7 | 13 | 15 | 16 | 24 | 35 => Segment::Desktop,
@@ -269,7 +271,7 @@ impl SegmentHints {
     }
 
     /// The segment by the device tree's `chassis-type` (Devicetree Specification 0.4, section 3.2).
-    fn segment_by_device_tree(&self) -> Option<(Segment, String)> {
+    fn segment_by_device_tree_chassis(&self) -> Option<(Segment, String)> {
         let chassis = self.tree_chassis.as_deref()?;
         let segment = match chassis {
             "desktop" | "all-in-one" => Segment::Desktop,
@@ -282,7 +284,7 @@ impl SegmentHints {
         Some((segment, format!("the device tree's chassis {chassis}")))
     }
 
-    fn segment_by_battery(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
+    fn segment_if_battery(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
         // Laptops with Arm's cores say so in their device tree or firmware.
         let segment = match processor.vendor {
             CpuVendor::Arm => Segment::Phone,
@@ -295,24 +297,26 @@ impl SegmentHints {
 /// The segment that a processor's product name implies.
 fn segment_by_product_name(processor: &ProcessorIdentity) -> Option<Segment> {
     match processor.vendor {
-        CpuVendor::Amd => segment_of_amd_name(&processor.name),
-        CpuVendor::Intel => segment_of_intel_name(&processor.name),
+        CpuVendor::Amd => segment_by_amd_product_name(&processor.name),
+        CpuVendor::Intel => segment_by_intel_product_name(&processor.name),
         // Apple's desktops and laptops share chips; a battery tells laptops apart.
         CpuVendor::Apple => Some(Segment::Desktop),
-        CpuVendor::Arm => segment_of_arm_cores(&processor.cores),
-        CpuVendor::Other => segment_of_other_name(&processor.name),
+        CpuVendor::Arm => segment_by_first_arm_core(&processor.cores),
+        CpuVendor::Other => segment_by_rarer_vendor_name(&processor.name),
     }
 }
 
-fn segment_of_amd_name(name: &str) -> Option<Segment> {
-    if is_amd_server(name) {
+fn segment_by_amd_product_name(name: &str) -> Option<Segment> {
+    if is_amd_server_name(name) {
         return Some(Segment::Server);
     }
     if name.contains("EPYC") || name.contains("Threadripper") {
         return Some(Segment::Desktop);
     }
     let mut words = name.split_whitespace();
-    if name.contains("Embedded") || name.starts_with("AMD GX-") || words.any(is_amd_embedded_model)
+    if name.contains("Embedded")
+        || name.starts_with("AMD GX-")
+        || words.any(is_amd_embedded_model_number)
     {
         return Some(Segment::Board);
     }
@@ -328,7 +332,7 @@ fn segment_of_amd_name(name: &str) -> Option<Segment> {
     {
         return None;
     }
-    let suffix = name.split_whitespace().find_map(model_suffix)?;
+    let suffix = name.split_whitespace().find_map(suffix_of_model_number)?;
     Some(match suffix.trim_end_matches("3D") {
         "U" | "H" | "HS" | "HX" | "C" | "P" | "M" | "B" => Segment::Laptop,
         _ => Segment::Desktop,
@@ -336,7 +340,7 @@ fn segment_of_amd_name(name: &str) -> Option<Segment> {
 }
 
 /// Whether a word of an AMD processor's name is an embedded model number, such as `V1605B` or `R2314`.
-fn is_amd_embedded_model(word: &str) -> bool {
+fn is_amd_embedded_model_number(word: &str) -> bool {
     let digits = word
         .trim_start_matches(['V', 'R'])
         .trim_end_matches(char::is_alphabetic);
@@ -344,17 +348,17 @@ fn is_amd_embedded_model(word: &str) -> bool {
 }
 
 /// Whether an AMD processor is made for servers; EPYC 4004 and 4005 are desktop chips.
-pub(crate) fn is_amd_server(name: &str) -> bool {
-    (name.contains("EPYC") && !name.split_whitespace().any(is_entry_epyc_model))
+pub(crate) fn is_amd_server_name(name: &str) -> bool {
+    (name.contains("EPYC") && !name.split_whitespace().any(is_epyc_4000_model_number))
         || name.contains("Opteron")
 }
 
 /// Whether a word is a model number of EPYC 4004 or 4005.
-fn is_entry_epyc_model(word: &str) -> bool {
+fn is_epyc_4000_model_number(word: &str) -> bool {
     word.starts_with('4') && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
 }
 
-fn segment_of_intel_name(name: &str) -> Option<Segment> {
+fn segment_by_intel_product_name(name: &str) -> Option<Segment> {
     let words: Vec<&str> = name.split_whitespace().collect();
     if name.to_uppercase().contains("XEON") {
         let of_client = words.iter().find(|word| {
@@ -374,7 +378,7 @@ fn segment_of_intel_name(name: &str) -> Option<Segment> {
     // Model numbers such as `i7-1260P`, or `255H` behind `Ultra 7`. The names of the first Cores have no such words.
     let model = words.iter().rev().find_map(|word| {
         let number = word.rsplit_once('-').map_or(*word, |(_, number)| number);
-        model_suffix(number).map(|suffix| (number, suffix))
+        suffix_of_model_number(number).map(|suffix| (number, suffix))
     })?;
     Some(match model {
         // `7Y30`, `5Y10c`.
@@ -389,7 +393,7 @@ fn segment_of_intel_name(name: &str) -> Option<Segment> {
 }
 
 /// The suffix of a processor's model number, such as `U` in `7840U` and `G7` in `1065G7`.
-fn model_suffix(word: &str) -> Option<&str> {
+fn suffix_of_model_number(word: &str) -> Option<&str> {
     let digits = word
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(word.len());
@@ -404,7 +408,7 @@ fn model_suffix(word: &str) -> Option<&str> {
 }
 
 /// The segment of Arm cores: servers for Arm's own server cores, and for cores by makers of servers only.
-fn segment_of_arm_cores(cores: &[ArmCore]) -> Option<Segment> {
+fn segment_by_first_arm_core(cores: &[ArmCore]) -> Option<Segment> {
     let core = cores.first()?;
     let name = core.product_name().unwrap_or_default();
     let server = name.starts_with("Neoverse")
@@ -419,7 +423,7 @@ fn segment_of_arm_cores(cores: &[ArmCore]) -> Option<Segment> {
     name.starts_with("Cortex").then_some(Segment::Board)
 }
 
-fn segment_of_other_name(name: &str) -> Option<Segment> {
+fn segment_by_rarer_vendor_name(name: &str) -> Option<Segment> {
     let server = name.starts_with("POWER") || name.contains("IBM") || name.contains("Loongson-3C");
     if server {
         return Some(Segment::Server);

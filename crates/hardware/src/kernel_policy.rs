@@ -23,7 +23,7 @@ const AMD_GOVERNORS: [&str; 3] = ["schedutil", "performance", "powersave"];
 
 impl RecordedSystem {
     /// The policy that the recorded kernel ran, from driver, governor, energy-performance preference and HWP boost.
-    pub fn kernel_policy(&self) -> KernelPolicy {
+    pub fn kernel_policy_or_stand_in(&self) -> KernelPolicy {
         let idle = self.idle.as_ref().map_or("menu", |idle| &idle.governor);
         let mut stands_in = Vec::new();
         // Notes a policy that is not simulated, and returns the substitute.
@@ -43,7 +43,7 @@ impl RecordedSystem {
             Some(policy) => match (policy.driver.as_str(), policy.governor.as_str()) {
                 ("intel_pstate", "performance") => "performance".to_owned(),
                 ("intel_pstate", _) if policy.epp.is_none() => "intel_pstate".to_owned(),
-                ("intel_pstate", _) => self.hwp_policy_text(policy.epp.as_deref()),
+                ("intel_pstate", _) => self.hwp_policy_with_boost_and_epp(policy.epp.as_deref()),
                 ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
                     governor.to_owned()
                 }
@@ -75,7 +75,7 @@ impl RecordedSystem {
 
     /// The policy text for HWP with this preference. The value in the register counts, because the kernel gives its
     /// names other values on some processors.
-    fn hwp_policy_text(&self, epp: Option<&str>) -> String {
+    fn hwp_policy_with_boost_and_epp(&self, epp: Option<&str>) -> String {
         let register = self.processor.as_ref().and_then(|p| p.epp);
         let epp = match (register, epp) {
             (Some(value), _) => value.to_string(),
@@ -114,7 +114,7 @@ mod tests {
         ] {
             let policy = recorded::find_recorded_system(name)
                 .unwrap()
-                .kernel_policy();
+                .kernel_policy_or_stand_in();
             assert_eq!((policy.idle.as_str(), policy.freq.as_str()), (idle, freq));
             assert_eq!(policy.stands_in, None, "{name}");
         }
@@ -124,13 +124,13 @@ mod tests {
     fn what_is_not_simulated_is_told() {
         let mut system = recorded::find_recorded_system("turin0").unwrap().clone();
         "cppc_cpufreq".clone_into(&mut system.frequency[0].driver);
-        let policy = system.kernel_policy();
+        let policy = system.kernel_policy_or_stand_in();
         assert_eq!(policy.freq, "performance");
         let told = policy.stands_in.unwrap();
         assert!(told.contains("cppc_cpufreq with performance"), "{told}");
         let mut odd = recorded::find_recorded_system("rome0").unwrap().clone();
         "conservative".clone_into(&mut odd.frequency[0].governor);
-        let policy = odd.kernel_policy();
+        let policy = odd.kernel_policy_or_stand_in();
         assert_eq!(policy.freq, "schedutil");
         assert!(policy.stands_in.unwrap().contains("conservative"));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::identity::{CpuVendor, ProcessorIdentity, Segment, SegmentHints, is_amd_server};
+use crate::identity::{CpuVendor, ProcessorIdentity, Segment, SegmentHints, is_amd_server_name};
 
 /// CPUID models of family 6 (`arch/x86/include/asm/intel-family.h`, Linux 6.16): clients with cores of two or three kinds, that is
 /// Lakefield, Alder, Raptor, Meteor, Arrow, Lunar and Panther Lake.
@@ -54,18 +54,18 @@ impl fmt::Display for Lender {
 }
 
 /// Chooses the built-in machine that lends figures, by vendor, family, segment and core. Powers are lent within a
-/// segment only, and only by cores of the kind. `guest`: what shows that it is a virtual machine, which owns no
-/// package.
-pub fn choose_lender(
+/// segment only, and only by cores of the kind. `guest_evidence`: what shows that it is a virtual machine, which owns
+/// no package.
+pub fn choose_lender_of_figures(
     processor: &ProcessorIdentity,
     hints: &SegmentHints,
-    guest: Option<&str>,
+    guest_evidence: Option<&str>,
 ) -> Lender {
     let segment = hints.find_segment_and_evidence(processor);
     let kind = segment.as_ref().map(|(segment, _)| *segment);
-    let (machine, power) = lender_by_vendor(processor, hints, kind);
-    let what = describe_processor_and_segment(processor, segment);
-    if let Some(shown) = guest {
+    let (machine, power) = choose_lender_and_if_powers_fit(processor, hints, kind);
+    let what = describe_processor_segment_and_evidence(processor, segment);
+    if let Some(shown) = guest_evidence {
         return Lender {
             machine,
             power: false,
@@ -84,9 +84,9 @@ pub fn choose_lender(
 }
 
 /// A processor and its segment in words: `AMD family 25, laptop (ACPI's pm_profile 2)`.
-fn describe_processor_and_segment(
+fn describe_processor_segment_and_evidence(
     processor: &ProcessorIdentity,
-    segment: Option<(Segment, String)>,
+    segment_and_evidence: Option<(Segment, String)>,
 ) -> String {
     let maker = match processor.vendor {
         vendor @ (CpuVendor::Amd | CpuVendor::Intel) => {
@@ -97,30 +97,30 @@ fn describe_processor_and_segment(
         }
         CpuVendor::Apple | CpuVendor::Arm | CpuVendor::Other => processor.name.clone(),
     };
-    match segment {
+    match segment_and_evidence {
         Some((segment, why)) => format!("{maker}, {segment} by {why}"),
         None => format!("{maker}, nothing tells what kind of machine"),
     }
 }
 
 /// The lender by the processor's vendor, and whether it lends powers.
-fn lender_by_vendor(
+fn choose_lender_and_if_powers_fit(
     processor: &ProcessorIdentity,
     hints: &SegmentHints,
     segment: Option<Segment>,
 ) -> (&'static str, bool) {
     match processor.vendor {
-        CpuVendor::Amd => lender_for_amd(processor, segment),
-        CpuVendor::Intel => lender_for_intel(processor, segment),
+        CpuVendor::Amd => choose_amd_lender_and_if_powers_fit(processor, segment),
+        CpuVendor::Intel => choose_intel_lender_and_if_powers_fit(processor, segment),
         CpuVendor::Apple => {
-            let same_chip = is_compatible_with(hints, "apple,t6000");
+            let same_chip = is_device_tree_compatible_with(hints, "apple,t6000");
             (
                 "apple-m1-pro",
                 same_chip || segment == Some(Segment::Laptop),
             )
         }
         CpuVendor::Arm => {
-            let same_chip = is_compatible_with(hints, "rockchip,rk3399");
+            let same_chip = is_device_tree_compatible_with(hints, "rockchip,rk3399");
             let same_cores = processor
                 .cores
                 .iter()
@@ -138,28 +138,31 @@ fn lender_by_vendor(
     }
 }
 
-fn is_compatible_with(hints: &SegmentHints, chip: &str) -> bool {
+fn is_device_tree_compatible_with(hints: &SegmentHints, chip: &str) -> bool {
     hints.compatible.iter().any(|name| name == chip)
 }
 
-fn lender_for_amd(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str, bool) {
+fn choose_amd_lender_and_if_powers_fit(
+    processor: &ProcessorIdentity,
+    segment: Option<Segment>,
+) -> (&'static str, bool) {
     let is_zen = processor.family >= ZEN;
-    if is_amd_server(&processor.name) {
+    if is_amd_server_name(&processor.name) {
         return ("epyc-7502", is_zen && segment == Some(Segment::Server));
     }
     ("ryzen-8840u", is_zen && segment == Some(Segment::Laptop))
 }
 
-fn lender_for_intel(
+fn choose_intel_lender_and_if_powers_fit(
     processor: &ProcessorIdentity,
     segment: Option<Segment>,
 ) -> (&'static str, bool) {
-    let hybrid = is_intel_model(processor, &INTEL_HYBRID);
-    let ring = is_intel_model(processor, &INTEL_RING_SERVER);
-    let redwood_cove = is_intel_model(processor, &INTEL_REDWOOD_COVE_SERVER);
-    let is_server = ring || redwood_cove || is_intel_model(processor, &INTEL_MESH_SERVER);
-    let is_client = hybrid || is_intel_model(processor, &INTEL_CLIENT);
-    let listed = is_server || is_client || is_intel_model(processor, &INTEL_SMALL);
+    let hybrid = is_family_6_model_in(processor, &INTEL_HYBRID);
+    let ring = is_family_6_model_in(processor, &INTEL_RING_SERVER);
+    let redwood_cove = is_family_6_model_in(processor, &INTEL_REDWOOD_COVE_SERVER);
+    let is_server = ring || redwood_cove || is_family_6_model_in(processor, &INTEL_MESH_SERVER);
+    let is_client = hybrid || is_family_6_model_in(processor, &INTEL_CLIENT);
+    let listed = is_server || is_client || is_family_6_model_in(processor, &INTEL_SMALL);
     // Processors newer than the lists are matched by name.
     let name = if listed {
         String::new()
@@ -180,8 +183,8 @@ fn lender_for_intel(
 }
 
 /// Whether the processor is a member of family 6 with a listed model number.
-fn is_intel_model(processor: &ProcessorIdentity, models: &[u32]) -> bool {
-    processor.family == 6 && models.contains(&processor.model)
+fn is_family_6_model_in(processor: &ProcessorIdentity, listed_models: &[u32]) -> bool {
+    processor.family == 6 && listed_models.contains(&processor.model)
 }
 
 #[cfg(test)]
@@ -229,7 +232,7 @@ mod tests {
 
     /// The machine that lends powers, or `none`.
     fn lends(processor: &ProcessorIdentity, hints: &SegmentHints) -> &'static str {
-        let lender = choose_lender(processor, hints, None);
+        let lender = choose_lender_of_figures(processor, hints, None);
         if lender.power { lender.machine } else { "none" }
     }
 
@@ -580,11 +583,11 @@ mod tests {
     fn the_reason_is_printed() {
         let processor = x86(CpuVendor::Amd, 25, 116, "AMD Ryzen 7 7840U");
         assert_eq!(
-            choose_lender(&processor, &acpi(2), None).to_string(),
+            choose_lender_of_figures(&processor, &acpi(2), None).to_string(),
             "figures as on ryzen-8840u: AMD family 25 model 116, laptop by ACPI's pm_profile 2"
         );
         let shown = Some("the processor's flag hypervisor");
-        let guest = choose_lender(&processor, &acpi(2), shown).to_string();
+        let guest = choose_lender_of_figures(&processor, &acpi(2), shown).to_string();
         assert!(
             guest.starts_with("no power figures: a virtual machine"),
             "{guest}"

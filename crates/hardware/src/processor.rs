@@ -80,7 +80,7 @@ impl Processor {
         matches!(self.tdp_w.origin, Origin::Assumed(_))
     }
 
-    fn first_fault(&self) -> Option<&'static str> {
+    fn first_broken_rule(&self) -> Option<&'static str> {
         let counts = [self.sockets, self.cores, self.threads_per_core];
         if counts.contains(&0) || counts.iter().any(|n| *n > 4096) {
             Some("sockets, cores and threads_per_core are between 1 and 4096")
@@ -125,31 +125,31 @@ fn builtin_processors() -> &'static [Processor] {
 }
 
 /// The processors of the recorded system with this name, if they are known.
-pub(crate) fn find_processor_of_system(system: &str) -> Option<&'static Processor> {
+pub(crate) fn find_processor_of_recorded_system(system: &str) -> Option<&'static Processor> {
     builtin_processors().iter().find(|p| p.system == system)
 }
 
 /// Reads `processors.toml`.
-fn parse_processors(text: &str) -> Result<Vec<Processor>, RecordError> {
-    let all: Processors = toml::from_str(text).map_err(|e| {
+fn parse_processors(toml_text: &str) -> Result<Vec<Processor>, RecordError> {
+    let all: Processors = toml::from_str(toml_text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
-        error_on_line_of_byte(text, at, e.message().to_owned())
+        record_error_at_byte(toml_text, at, e.message().to_owned())
     })?;
     for processor in &all.processor {
-        if let Some(what) = processor.first_fault() {
+        if let Some(what) = processor.first_broken_rule() {
             let name = format!("system = \"{}\"", processor.system);
-            let at = text.find(&name).unwrap_or(0);
-            return Err(error_on_line_of_byte(text, at, what.to_owned()));
+            let at = toml_text.find(&name).unwrap_or(0);
+            return Err(record_error_at_byte(toml_text, at, what.to_owned()));
         }
     }
     Ok(all.processor)
 }
 
-/// An error about the line of `text` that has the byte `at`.
-fn error_on_line_of_byte(text: &str, at: usize, what: String) -> RecordError {
+/// An error about the line of `text` that has the byte `byte`.
+fn record_error_at_byte(text: &str, byte: usize, what: String) -> RecordError {
     RecordError {
         file: FILE,
-        line: text[..at.min(text.len())].matches('\n').count() as u64 + 1,
+        line: text[..byte.min(text.len())].matches('\n').count() as u64 + 1,
         what,
     }
 }
@@ -201,16 +201,16 @@ mod tests {
             ("adl0", 1, 12, 16, 28.0),
             ("lnl0", 1, 8, 8, 17.0),
         ] {
-            let p = find_processor_of_system(name).unwrap();
+            let p = find_processor_of_recorded_system(name).unwrap();
             assert_eq!((p.sockets, p.cores, p.cpus()), (sockets, cores, cpus));
             assert!((p.tdp_w.value - watts).abs() < 1e-9, "{name}");
         }
         let (adl, gnr3) = (
-            find_processor_of_system("adl0").unwrap(),
-            find_processor_of_system("gnr3").unwrap(),
+            find_processor_of_recorded_system("adl0").unwrap(),
+            find_processor_of_recorded_system("gnr3").unwrap(),
         );
         assert_eq!(adl.efficiency_cores, 8);
-        let spr1 = find_processor_of_system("spr1").unwrap();
+        let spr1 = find_processor_of_recorded_system("spr1").unwrap();
         assert!(gnr3.tdp_is_assumed() && !spr1.tdp_is_assumed());
         assert_eq!(spr1.turbo.last(), Some(&(40, 3100)));
     }

@@ -107,7 +107,8 @@ pub struct DriverTable {
 pub fn builtin_recorded_systems() -> &'static [RecordedSystem] {
     static SYSTEMS: OnceLock<Vec<RecordedSystem>> = OnceLock::new();
     SYSTEMS.get_or_init(|| {
-        parse_systems(IDLE_STATES, FREQUENCY).expect("the recorded systems are well-formed")
+        parse_recorded_systems(IDLE_STATES, FREQUENCY)
+            .expect("the recorded systems are well-formed")
     })
 }
 
@@ -123,7 +124,7 @@ pub fn find_recorded_system(name: &str) -> Option<&'static RecordedSystem> {
 )]
 pub fn builtin_intel_idle_tables() -> &'static [DriverTable] {
     static TABLES: OnceLock<Vec<DriverTable>> = OnceLock::new();
-    TABLES.get_or_init(|| parse_driver_tables(INTEL_IDLE).expect("the tables are well-formed"))
+    TABLES.get_or_init(|| parse_driver_idle_tables(INTEL_IDLE).expect("the tables are well-formed"))
 }
 
 #[derive(Deserialize)]
@@ -184,19 +185,23 @@ struct TableRow {
 ///
 /// # Errors
 /// The first row that is malformed, out of order, or contradicts another row for the same system.
-pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>, RecordError> {
+pub fn parse_recorded_systems(
+    idle_csv: &str,
+    frequency_csv: &str,
+) -> Result<Vec<RecordedSystem>, RecordError> {
     let mut systems: Vec<RecordedSystem> = Vec::new();
-    for (line, row) in parse_numbered_rows::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
-        add_policy(&mut systems, row).map_err(|what| record_error(FREQUENCY_FILE, line, what))?;
+    for (line, row) in parse_csv_rows_with_lines::<FrequencyRow>(FREQUENCY_FILE, frequency_csv)? {
+        add_policy_to_recorded_system(&mut systems, row)
+            .map_err(|what| record_error_at_line(FREQUENCY_FILE, line, what))?;
     }
-    let idle_rows = parse_numbered_rows::<IdleRow>(IDLE_FILE, idle)?;
+    let idle_rows = parse_csv_rows_with_lines::<IdleRow>(IDLE_FILE, idle_csv)?;
     for group in idle_rows.chunk_by(|a, b| a.1.system == b.1.system) {
-        add_idle_states(&mut systems, group)?;
+        add_idle_states_to_recorded_system(&mut systems, group)?;
     }
     Ok(systems)
 }
 
-fn record_error(file: &'static str, line: u64, what: impl Into<String>) -> RecordError {
+fn record_error_at_line(file: &'static str, line: u64, what: impl Into<String>) -> RecordError {
     RecordError {
         file,
         line,
@@ -205,7 +210,10 @@ fn record_error(file: &'static str, line: u64, what: impl Into<String>) -> Recor
 }
 
 /// Adds the frequency policy of a CSV row to its system, which is added with its first row.
-fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<(), &'static str> {
+fn add_policy_to_recorded_system(
+    systems: &mut Vec<RecordedSystem>,
+    row: FrequencyRow,
+) -> Result<(), &'static str> {
     let available = row
         .available_khz
         .split_whitespace()
@@ -243,7 +251,7 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
             system.frequency.push(policy);
         }
         None => systems.push(RecordedSystem {
-            processor: processor::find_processor_of_system(&row.system).cloned(),
+            processor: processor::find_processor_of_recorded_system(&row.system).cloned(),
             name: row.system,
             cpu_model: row.cpu_model,
             family_model: row.family_model,
@@ -259,7 +267,7 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
 }
 
 /// Adds the idle states in the CSV rows of a system.
-fn add_idle_states(
+fn add_idle_states_to_recorded_system(
     systems: &mut [RecordedSystem],
     group: &[(u64, IdleRow)],
 ) -> Result<(), RecordError> {
@@ -269,28 +277,34 @@ fn add_idle_states(
     let system = systems
         .iter_mut()
         .find(|s| s.name == first.system)
-        .ok_or_else(|| record_error(IDLE_FILE, *line, "the system has no row in frequency.csv"))?;
-    check_same_system(system, first).map_err(|what| record_error(IDLE_FILE, *line, what))?;
+        .ok_or_else(|| {
+            record_error_at_line(IDLE_FILE, *line, "the system has no row in frequency.csv")
+        })?;
+    check_first_idle_row_of_system(system, first)
+        .map_err(|what| record_error_at_line(IDLE_FILE, *line, what))?;
     let mut states = Vec::new();
     for (expected, (line, row)) in group.iter().enumerate() {
-        let state = decode_idle_state(row, expected)
-            .map_err(|what| record_error(IDLE_FILE, *line, what))?;
+        let state = decode_idle_row(row, expected)
+            .map_err(|what| record_error_at_line(IDLE_FILE, *line, what))?;
         states.push(state);
     }
     system.idle = Some(RecordedIdle {
         driver: first.driver.clone(),
         governor: first.governor.clone(),
-        recorded_cpus: parse_cpu_count(&first.cpus).ok_or_else(|| {
-            record_error(IDLE_FILE, *line, "cpus is a range and its size: 0-7(8)")
+        recorded_cpus: parse_cpu_count_in_parentheses(&first.cpus).ok_or_else(|| {
+            record_error_at_line(IDLE_FILE, *line, "cpus is a range and its size: 0-7(8)")
         })?,
         states: IdleStates::new(states)
-            .map_err(|e| record_error(IDLE_FILE, *line, e.to_string()))?,
+            .map_err(|e| record_error_at_line(IDLE_FILE, *line, e.to_string()))?,
     });
     Ok(())
 }
 
 /// Checks that a system has no idle states yet, and that the first row is about the same system.
-fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'static str> {
+fn check_first_idle_row_of_system(
+    system: &RecordedSystem,
+    first: &IdleRow,
+) -> Result<(), &'static str> {
     if system.idle.is_some() {
         return Err("the rows of a system follow each other");
     }
@@ -314,8 +328,8 @@ fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'s
     Ok(())
 }
 
-fn decode_idle_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
-    if row.state != expected {
+fn decode_idle_row(row: &IdleRow, expected_index: usize) -> Result<IdleState, &'static str> {
+    if row.state != expected_index {
         return Err("states are numbered from 0 on");
     }
     let disabled = match row.default_status.as_str() {
@@ -323,7 +337,7 @@ fn decode_idle_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'stat
         "disabled" => true,
         _ => return Err("default_status is enabled or disabled"),
     };
-    Ok(declared_idle_state(
+    Ok(declared_idle_state_from_us(
         &row.name,
         row.exit_latency_us,
         row.target_residency_us,
@@ -335,15 +349,15 @@ fn decode_idle_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'stat
 ///
 /// # Errors
 /// The first row that is malformed, or that makes a table no driver can have.
-pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> {
+pub fn parse_driver_idle_tables(csv_text: &str) -> Result<Vec<DriverTable>, RecordError> {
     const FILE: &str = "intel_idle.csv";
-    parse_numbered_rows::<TableRow>(FILE, text)?
+    parse_csv_rows_with_lines::<TableRow>(FILE, csv_text)?
         .chunk_by(|a, b| a.1.table == b.1.table)
         .map(|group| {
             let (line, first) = &group[0];
-            let states = std::iter::once(declared_idle_state("POLL", 0, 0, false))
+            let states = std::iter::once(declared_idle_state_from_us("POLL", 0, 0, false))
                 .chain(group.iter().map(|(_, row)| {
-                    declared_idle_state(
+                    declared_idle_state_from_us(
                         &row.name,
                         row.exit_latency_us,
                         row.target_residency_us,
@@ -365,7 +379,12 @@ pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> 
 }
 
 /// An idle state as the kernel declares it.
-fn declared_idle_state(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
+fn declared_idle_state_from_us(
+    name: &str,
+    exit_us: u64,
+    residency_us: u64,
+    disabled: bool,
+) -> IdleState {
     IdleState {
         name: name.to_owned(),
         exit_latency: Nanoseconds::from_micros(exit_us),
@@ -376,7 +395,7 @@ fn declared_idle_state(name: &str, exit_us: u64, residency_us: u64, disabled: bo
 }
 
 /// The count `8` in `0-7(8)`.
-fn parse_cpu_count(cpus: &str) -> Option<usize> {
+fn parse_cpu_count_in_parentheses(cpus: &str) -> Option<usize> {
     cpus.strip_suffix(')')?.split_once('(')?.1.parse().ok()
 }
 
@@ -385,25 +404,28 @@ fn text_unless_empty(text: String) -> Option<String> {
 }
 
 /// Parses all rows of a CSV file with a header, each with its line number.
-fn parse_numbered_rows<T: DeserializeOwned>(
+fn parse_csv_rows_with_lines<T: DeserializeOwned>(
     file: &'static str,
-    text: &str,
+    csv_text: &str,
 ) -> Result<Vec<(u64, T)>, RecordError> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headers = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
+    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
+    let headers = reader
+        .headers()
+        .map_err(|e| record_error_from_csv(file, &e))?
+        .clone();
     let mut all = Vec::new();
     for read in reader.records() {
-        let record = read.map_err(|e| csv_error(file, &e))?;
+        let record = read.map_err(|e| record_error_from_csv(file, &e))?;
         let line = record.position().map_or(0, csv::Position::line);
         let row = record
             .deserialize(Some(&headers))
-            .map_err(|e| csv_error(file, &e))?;
+            .map_err(|e| record_error_from_csv(file, &e))?;
         all.push((line, row));
     }
     Ok(all)
 }
 
-fn csv_error(file: &'static str, e: &csv::Error) -> RecordError {
+fn record_error_from_csv(file: &'static str, e: &csv::Error) -> RecordError {
     RecordError {
         file,
         line: e.position().map_or(0, csv::Position::line),
@@ -533,7 +555,7 @@ mod tests {
             ("i7-1260P", "i7-1270P", "describes the system differently"),
         ] {
             assert!(IDLE_STATES.contains(from), "{from}");
-            let message = parse_systems(&IDLE_STATES.replacen(from, to, 1), FREQUENCY)
+            let message = parse_recorded_systems(&IDLE_STATES.replacen(from, to, 1), FREQUENCY)
                 .unwrap_err()
                 .to_string();
             assert!(
@@ -542,7 +564,7 @@ mod tests {
             );
         }
         let damaged = FREQUENCY.replacen(",400000,4700000,", ",4700000,400000,", 1);
-        let message = parse_systems(IDLE_STATES, &damaged)
+        let message = parse_recorded_systems(IDLE_STATES, &damaged)
             .unwrap_err()
             .to_string();
         assert!(message.starts_with("frequency.csv:2: min_khz"), "{message}");

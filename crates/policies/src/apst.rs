@@ -219,7 +219,7 @@ pub fn plan_apst_table(
         choices.push(ApstStateChoice {
             state,
             exit_latency_us: u64::from(descriptor.exit_latency_us),
-            total_latency_us: descriptor.total_latency_us(),
+            total_latency_us: descriptor.entry_and_exit_latency_us(),
             verdict,
         });
     }
@@ -248,7 +248,7 @@ struct ApstStateChooser<'a> {
 impl ApstStateChooser<'_> {
     fn judge_next_state_from_deepest(&mut self, state: u8, descriptor: &PowerState) -> ApstVerdict {
         let s = self.settings;
-        let total = descriptor.total_latency_us();
+        let total = descriptor.entry_and_exit_latency_us();
         if state == self.npss && s.quirks.no_deepest {
             ApstVerdict::QuirkedOff
         } else if !descriptor.non_operational {

@@ -400,7 +400,7 @@ proptest! {
     fn the_legacy_rule_spends_2_percent_in_transitions((npss, states) in drive(), s in settings()) {
         let settings = ApstSettings { rule: ApstRule::Legacy, ..s };
         for (target, ms) in table_of(npss, &states, &settings).chosen_states_with_timeouts_ms() {
-            let total = states[usize::from(target)].total_latency_us();
+            let total = states[usize::from(target)].entry_and_exit_latency_us();
             let idle_us = u128::from(ms) * 1000;
             prop_assert!(ms == MAX_TIMEOUT_MS || idle_us >= u128::from(total) * 50);
             prop_assert!(idle_us < u128::from(total) * 50 + 1000);

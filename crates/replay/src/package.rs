@@ -36,17 +36,17 @@ impl PackageFigures {
         let package = machine.package.as_ref()?;
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
             uncore
-                .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+                .cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
                 .0
                 * machine.cluster.len() as u64
         });
         let waiting = machine.cluster.iter().filter_map(|c| {
-            let states = machine.idle_states_of(c);
-            Some(c.transition_power(states.last()?))
+            let states = machine.idle_states_on_cluster(c);
+            Some(c.cpu_transition_power(states.last()?))
         });
         Some(Self {
-            idle: package.idle_power(),
-            awake: Microwatts(package.active_power().0 + uncores),
+            idle: package.constant_power(),
+            awake: Microwatts(package.extra_power_while_up().0 + uncores),
             sleep: package.sleep_times(),
             waiting: waiting.max()?,
             cpus: machine.cpus(),
@@ -79,7 +79,7 @@ impl PackageFigures {
     /// fell asleep at `asleep`.
     fn time_waiting_for_package(&self, asleep: u64, woken: u64) -> u64 {
         self.sleep
-            .power_up_time(Nanoseconds(asleep), Nanoseconds(woken))
+            .time_when_up_again(Nanoseconds(asleep), Nanoseconds(woken))
             .0
             - woken
     }
@@ -274,7 +274,7 @@ impl PackageTally {
     /// Interrupts the package's sleep under a governor: a tick woke a CPU at `time`, and the CPU
     /// went back to its deepest state.
     fn interrupt_package_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
-        let up = self.package.sleep.exit.0 + self.package.sleep.time_until_down().0;
+        let up = self.package.sleep.exit.0 + self.package.sleep.hysteresis_and_entry_time().0;
         if up == 0 {
             return;
         }
@@ -423,7 +423,7 @@ impl GovernorSums {
             return 0;
         }
         let from = window.start.max(course.awake_until);
-        let delay = package.sleep.time_until_down().0;
+        let delay = package.sleep.hysteresis_and_entry_time().0;
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
         let waits = if end.by_cpu {

@@ -93,7 +93,7 @@ fn find_all_idle_windows(
     };
     let finder = WindowFinder::new(
         package.sleep.hysteresis.0,
-        package.sleep.time_until_down().0,
+        package.sleep.hysteresis_and_entry_time().0,
     );
     let whole = TimeBlocks::new(extent.0, extent.1, 1);
     let hotplug = HotplugRule::for_idle_driver(reader.metadata().idle_driver.as_deref());

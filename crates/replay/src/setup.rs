@@ -144,7 +144,7 @@ impl GroupIdleStates {
         let groups = machine.cluster.iter().map(|cluster| {
             let cpus = (first..first + cluster.cpus as u32).collect();
             first += cluster.cpus as u32;
-            let states = machine.idle_states_of(cluster);
+            let states = machine.idle_states_on_cluster(cluster);
             let measured = states.iter().all(|s| s.true_exit_us.is_given());
             let exit = states.iter().map(|s| {
                 if measured {
@@ -155,12 +155,12 @@ impl GroupIdleStates {
             });
             let exit: Vec<Nanoseconds> = exit.collect();
             let power = cluster.opps.last().and_then(|opp| {
-                let known = cluster.active_power(opp).0 > 0;
+                let known = cluster.cpu_active_power(opp).0 > 0;
                 known.then(|| IdlePower::for_cluster(cluster, opp, &states, &exit))
             });
             Ok(Self {
                 cpus,
-                declared: machine.declared_idle_states_of(cluster)?,
+                declared: machine.declared_idle_states_on_cluster(cluster)?,
                 exit,
                 measured,
                 power,

@@ -74,7 +74,7 @@ impl<'a> Model<'a> {
     ) -> Result<Self, SimError> {
         let machine = machine_under_policies(machine, policies)?;
         let states: Vec<IdleStates> = (machine.cluster.iter())
-            .map(|cluster| machine.declared_idle_states_of(cluster))
+            .map(|cluster| machine.declared_idle_states_on_cluster(cluster))
             .collect::<Result<_, _>>()?;
         let policies = Policies::new(&machine, &states, &policies_in_force(&machine, policies)?)?;
         let setup = Setup::new(&machine, workload, policies)?;

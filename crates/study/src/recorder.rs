@@ -34,7 +34,7 @@ pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     let mut idle_states = Vec::new();
     for cluster in &machine.cluster {
         let cpus = (first..first + cluster.cpus).map(|cpu| cpu as u32);
-        let states = machine.declared_idle_states_of(cluster);
+        let states = machine.declared_idle_states_on_cluster(cluster);
         idle_states.push(CpuIdleStates {
             cpus: cpus.collect(),
             states: states.map_err(|error| error.to_string())?.to_vec(),

@@ -18,12 +18,12 @@ pub fn read_quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
 pub fn find_apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
     if let Some(quirks) = read_quirks_in_force(root, name) {
         return ApstQuirks {
-            no_deepest: quirks.contains(&QuirkKind::NoDeepest.short_name().to_owned()),
-            no_apst: quirks.contains(&QuirkKind::NoApst.short_name().to_owned()),
+            no_deepest: quirks.contains(&QuirkKind::NoDeepest.kernel_parameter_name().to_owned()),
+            no_apst: quirks.contains(&QuirkKind::NoApst.kernel_parameter_name().to_owned()),
         };
     }
     let kinds: Vec<QuirkKind> = Quirks::builtin()
-        .find_on_drive(drive, &read_quirk_place(root, name))
+        .find_entries_for_drive(drive, &read_quirk_place(root, name))
         .into_iter()
         .flat_map(|(quirk, _)| quirk.kinds.clone())
         .collect();

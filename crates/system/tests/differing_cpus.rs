@@ -91,7 +91,7 @@ fn each_kind_of_core_has_its_own_idle_states() {
     set(root, "sys/devices/cpu_atom/cpus", "1");
     let own = |machine: &Machine, cluster: usize| -> Vec<(String, f64, bool)> {
         let states = machine
-            .idle_states_of(&machine.cluster[cluster])
+            .idle_states_on_cluster(&machine.cluster[cluster])
             .into_owned();
         let of = |s: wakepath_hardware::machine::MachineIdleState| {
             (s.name, s.exit_latency_us.value, s.disabled)
@@ -117,7 +117,7 @@ fn each_kind_of_core_has_its_own_idle_states() {
     );
     assert!(efficiency[1].2 && !states[1].2);
     let exit = |cluster: usize| {
-        let states = after.idle_states_of(&after.cluster[cluster]);
+        let states = after.idle_states_on_cluster(&after.cluster[cluster]);
         states[deepest].true_exit_us.value
     };
     assert!((exit(1) - exit(0) * 660.0 / was).abs() < 1e-6);

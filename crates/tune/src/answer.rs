@@ -61,17 +61,17 @@ pub struct Finalist {
 
 impl Finalist {
     /// Whether the set changes nothing of what is in force.
-    pub fn is_in_force(&self) -> bool {
+    pub fn changes_nothing(&self) -> bool {
         self.changes == 0
     }
 
     /// Whether the means of the set's metrics keep every condition.
-    pub fn keeps_conditions(&self) -> bool {
+    pub fn keeps_conditions_by_means(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_kept)
     }
 
     /// Whether the whole confidence intervals keep every condition.
-    pub fn surely_keeps_conditions(&self) -> bool {
+    pub fn keeps_conditions_by_whole_intervals(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_sure)
     }
 }

@@ -7,9 +7,13 @@ use std::fmt;
 pub struct Budget(pub u64);
 
 impl Budget {
-    /// The budget for a time in seconds, where `requests` requests took `seconds_of_run`.
-    pub fn from_time(seconds: f64, requests: u64, seconds_of_run: f64) -> Self {
-        let rate = requests as f64 / seconds_of_run.max(1e-6);
+    /// The budget for a time in seconds, where `measured_requests` requests took `measured_seconds`.
+    pub fn from_seconds_at_measured_rate(
+        seconds: f64,
+        measured_requests: u64,
+        measured_seconds: f64,
+    ) -> Self {
+        let rate = measured_requests as f64 / measured_seconds.max(1e-6);
         Self((seconds * rate).round().max(1.0) as u64)
     }
 }

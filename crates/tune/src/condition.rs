@@ -23,7 +23,7 @@ pub struct LoadCondition {
 impl LoadCondition {
     /// The condition that `iops` of a load without a rate stays near the present rate: such a load could save power by
     /// doing less.
-    pub fn iops_near_present(load: &str) -> Self {
+    pub fn implied_iops_near_present(load: &str) -> Self {
         Self {
             condition: Condition {
                 metric: "iops".to_owned(),
@@ -38,42 +38,42 @@ impl LoadCondition {
     }
 
     /// Whether the condition is about the load.
-    pub fn concerns(&self, load: &str) -> bool {
+    pub fn concerns_load(&self, load: &str) -> bool {
         self.load.as_deref().is_none_or(|named| named == load)
     }
 
-    /// The limit in the metric's unit, where `in_force` is the metric's value under what is in force.
-    pub fn limit_in_metric_unit(&self, in_force: f64) -> f64 {
+    /// The limit in the metric's unit, where `value_in_force` is the metric's value under what is in force.
+    pub fn limit_in_metric_unit(&self, value_in_force: f64) -> f64 {
         if self.is_relative {
-            in_force * (1.0 + self.condition.limit / 100.0)
+            value_in_force * (1.0 + self.condition.limit / 100.0)
         } else {
             self.condition.limit
         }
     }
 
     /// Whether a metric's value keeps the condition.
-    pub fn is_kept_by(&self, value: f64, in_force: f64) -> bool {
+    pub fn is_kept_by_value(&self, value: f64, value_in_force: f64) -> bool {
         let condition = Condition {
-            limit: self.limit_in_metric_unit(in_force),
+            limit: self.limit_in_metric_unit(value_in_force),
             ..self.condition.clone()
         };
         condition.is_met_by(value)
     }
 
     /// Distance of a metric's value beyond the limit as a share of the limit; 0 where the condition is kept.
-    pub fn share_beyond_limit(&self, value: f64, in_force: f64) -> f64 {
-        if self.is_kept_by(value, in_force) {
+    pub fn share_beyond_limit_or_0(&self, value: f64, value_in_force: f64) -> f64 {
+        if self.is_kept_by_value(value, value_in_force) {
             return 0.0;
         }
-        let limit = self.limit_in_metric_unit(in_force);
+        let limit = self.limit_in_metric_unit(value_in_force);
         let distance = (value - limit).abs();
         // A value exactly at a limit that excludes itself breaks the condition, too.
         (distance / limit.abs().max(f64::MIN_POSITIVE)).max(1e-9)
     }
 
     /// Distance of a metric's value within the limit in percent of the limit; negative where the condition is broken.
-    pub fn margin_percent(&self, value: f64, in_force: f64) -> f64 {
-        let limit = self.limit_in_metric_unit(in_force);
+    pub fn percent_within_limit(&self, value: f64, value_in_force: f64) -> f64 {
+        let limit = self.limit_in_metric_unit(value_in_force);
         let distance = if self.condition.below {
             limit - value
         } else {
@@ -83,15 +83,16 @@ impl LoadCondition {
     }
 
     /// A note if the limit seems to be in another unit: a thousand times away from what is in force.
-    pub fn note_if_unit_looks_wrong(&self, in_force: f64) -> Option<String> {
-        let limit = self.limit_in_metric_unit(in_force);
-        if self.is_relative || limit <= 0.0 || in_force <= 0.0 {
+    pub fn note_if_unit_looks_wrong(&self, value_in_force: f64) -> Option<String> {
+        let limit = self.limit_in_metric_unit(value_in_force);
+        if self.is_relative || limit <= 0.0 || value_in_force <= 0.0 {
             return None;
         }
-        let ratio = limit / in_force;
+        let ratio = limit / value_in_force;
         let unit = Metric::find(&self.condition.metric).map(|metric| &*metric.unit)?;
-        ((ratio >= 300.0) || (ratio <= 1.0 / 300.0))
-            .then(|| format!("{self}: {in_force:.1} {unit} is in force; limits are in {unit}"))
+        ((ratio >= 300.0) || (ratio <= 1.0 / 300.0)).then(|| {
+            format!("{self}: {value_in_force:.1} {unit} is in force; limits are in {unit}")
+        })
     }
 }
 
@@ -106,14 +107,14 @@ impl FromStr for LoadCondition {
         let trimmed = text.trim();
         let without_percent = trimmed.strip_suffix('%');
         let absolute = without_percent.unwrap_or(trimmed);
-        let (plain, load) = split_off_load(absolute).map_err(refuse)?;
+        let (plain, load) = split_into_condition_and_load(absolute).map_err(refuse)?;
         let condition: Condition = plain
             .parse()
-            .map_err(|_| refuse(explain_faulty_condition(&plain)))?;
+            .map_err(|_| refuse(explain_unparsable_condition(&plain)))?;
         let Some(metric) = Metric::find(&condition.metric) else {
             return Err(refuse(unknown_metric_message(&condition.metric)));
         };
-        if without_percent.is_some() && metric.unit != "%" && !has_signed_number(absolute) {
+        if without_percent.is_some() && metric.unit != "%" && !has_sign_on_limit(absolute) {
             return Err(refuse(format!(
                 "a change of what is in force has a sign, as in `{} <= +5%`",
                 metric.name
@@ -122,7 +123,7 @@ impl FromStr for LoadCondition {
         Ok(Self {
             condition,
             load,
-            is_relative: without_percent.is_some() && has_signed_number(absolute),
+            is_relative: without_percent.is_some() && has_sign_on_limit(absolute),
             is_implied: false,
         })
     }
@@ -141,13 +142,13 @@ pub(crate) fn unknown_metric_message(name: &str) -> String {
 }
 
 /// Whether the number behind the comparison has a sign, as in `<= +5%`.
-fn has_signed_number(text: &str) -> bool {
+fn has_sign_on_limit(text: &str) -> bool {
     let number = text.rsplit(['<', '>', '=']).next().unwrap_or("");
     number.trim_start().starts_with(['+', '-'])
 }
 
 /// Splits `p99_us(load1) < 150` into the condition without the load, and the load.
-fn split_off_load(text: &str) -> Result<(String, Option<String>), String> {
+fn split_into_condition_and_load(text: &str) -> Result<(String, Option<String>), String> {
     let Some((metric, rest)) = text.split_once('(') else {
         return Ok((text.to_owned(), None));
     };
@@ -161,7 +162,7 @@ fn split_off_load(text: &str) -> Result<(String, Option<String>), String> {
 }
 
 /// Explains what is wrong with a condition.
-fn explain_faulty_condition(text: &str) -> String {
+fn explain_unparsable_condition(text: &str) -> String {
     let limit = text.rsplit(['<', '>', '=']).next().unwrap_or("").trim();
     let metric = text.split(['<', '>']).next().unwrap_or("").trim();
     let has_unit = limit.starts_with(|c: char| c.is_ascii_digit())
@@ -221,8 +222,8 @@ mod tests {
     #[test]
     fn a_relative_limit_counts_from_what_is_in_force() {
         let condition = parse("p99_us <= +5%");
-        assert!(condition.is_kept_by(105.0, 100.0));
-        assert!(!condition.is_kept_by(105.1, 100.0));
+        assert!(condition.is_kept_by_value(105.0, 100.0));
+        assert!(!condition.is_kept_by_value(105.1, 100.0));
     }
 
     #[test]
@@ -260,9 +261,9 @@ mod tests {
     #[test]
     fn the_margin_is_negative_where_the_condition_is_broken() {
         let condition = parse("p99_us < 100");
-        assert!(condition.margin_percent(90.0, 0.0) > 0.0);
-        assert!(condition.margin_percent(110.0, 0.0) < 0.0);
-        assert!(condition.share_beyond_limit(110.0, 0.0) > 0.0);
-        assert!(condition.share_beyond_limit(90.0, 0.0) <= 0.0);
+        assert!(condition.percent_within_limit(90.0, 0.0) > 0.0);
+        assert!(condition.percent_within_limit(110.0, 0.0) < 0.0);
+        assert!(condition.share_beyond_limit_or_0(110.0, 0.0) > 0.0);
+        assert!(condition.share_beyond_limit_or_0(90.0, 0.0) <= 0.0);
     }
 }

@@ -37,8 +37,8 @@ pub struct Trial {
 
 impl Trial {
     /// A metric of a load in every seed; `None` if a run lacks the metric.
-    pub fn metric_in_each_seed(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
-        self.loads.get(load)?.metric_of_each_run(metric)
+    pub fn metric_in_each_seed(&self, load_index: usize, metric: &str) -> Option<Vec<f64>> {
+        self.loads.get(load_index)?.metric_of_each_run(metric)
     }
 }
 

@@ -37,11 +37,11 @@ impl Question<'_> {
                 .ok_or_else(|| TuneError::NoMetric {
                     metric: metric.to_owned(),
                     load: load.name.clone(),
-                    hint: list_metric_names(trial),
+                    hint: list_metrics_of_first_run(trial),
                 })?;
             series.push((load.hours, values));
         }
-        if self.objective.counts_rest() && self.rest_hours > 0.0 {
+        if self.objective.counts_hours_of_rest() && self.rest_hours > 0.0 {
             let values =
                 trial
                     .rest
@@ -68,11 +68,13 @@ impl Question<'_> {
     }
 
     /// Each condition with the index of each load that it concerns.
-    pub(crate) fn conditions_with_loads(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
+    pub(crate) fn conditions_with_load_indices(
+        &self,
+    ) -> impl Iterator<Item = (&LoadCondition, usize)> {
         self.conditions.iter().flat_map(|condition| {
             let loads = self.loads.iter().enumerate();
             loads
-                .filter(|(_, load)| condition.concerns(&load.name))
+                .filter(|(_, load)| condition.concerns_load(&load.name))
                 .map(move |(index, _)| (condition, index))
         })
     }
@@ -83,7 +85,7 @@ impl Question<'_> {
     /// A load lacks a metric.
     pub(crate) fn score_trial(&self, trial: &Trial, in_force: &Trial) -> Result<Score, TuneError> {
         let mut excess = 0.0;
-        for (condition, load) in self.conditions_with_loads() {
+        for (condition, load) in self.conditions_with_load_indices() {
             let metric = &condition.condition.metric;
             let [value, before] = [trial, in_force].map(|trial| {
                 trial
@@ -94,10 +96,10 @@ impl Question<'_> {
                 return Err(TuneError::NoMetric {
                     metric: metric.clone(),
                     load: self.loads[load].name.clone(),
-                    hint: list_metric_names(in_force),
+                    hint: list_metrics_of_first_run(in_force),
                 });
             };
-            excess += condition.share_beyond_limit(value, before);
+            excess += condition.share_beyond_limit_or_0(value, before);
         }
         let objective = mean(&self.objective_in_each_seed(trial)?);
         Ok(Score {
@@ -108,7 +110,7 @@ impl Question<'_> {
 }
 
 /// Names of the metrics that the runs have, for a message.
-fn list_metric_names(trial: &Trial) -> String {
+fn list_metrics_of_first_run(trial: &Trial) -> String {
     let run = trial.loads.iter().find_map(|load| load.runs.first());
     let names: Vec<&str> = run
         .into_iter()

@@ -57,12 +57,12 @@ struct Baseline {
 }
 
 impl Decision {
-    pub(crate) fn decide_among_finalists(
+    pub(crate) fn run_finalists_and_decide(
         self,
         search: &mut SearchState<'_>,
     ) -> Result<SearchAnswer, TuneError> {
         let effort = search.effort_with_stage_seeds(STAGE, self.repeats, 1);
-        let trial = search.run_unchanged_policies(effort)?;
+        let trial = search.run_policies_in_force(effort)?;
         let sets = self.finalists.len().max(1) as f64;
         let baseline = Baseline {
             values: search.question.objective_in_each_seed(&trial)?,
@@ -70,7 +70,7 @@ impl Decision {
             effort,
             level: 1.0 - (1.0 - LEVEL) / sets,
         };
-        let in_force = describe_finalist(
+        let in_force = summarize_finalist_runs(
             search,
             &baseline,
             search.space.unchanged_choice(),
@@ -79,18 +79,18 @@ impl Decision {
         )?;
         let mut ran = Vec::new();
         for candidate in self.finalists {
-            ran.extend(run_and_describe_candidate(search, &baseline, candidate)?);
+            ran.extend(run_candidate_on_fresh_seeds(search, &baseline, candidate)?);
         }
         ran.sort_by(|a, b| {
             let sign = search.question.objective.goal.sign_to_minimise();
-            percent_beyond_limits(&a.finalist)
-                .total_cmp(&percent_beyond_limits(&b.finalist))
+            sum_of_percent_beyond_limits(&a.finalist)
+                .total_cmp(&sum_of_percent_beyond_limits(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
                 .then(a.candidate.cmp(&b.candidate))
         });
-        let best = choose_finalist(search, &ran, &in_force);
+        let best = choose_smallest_change_as_good_as_best(search, &ran, &in_force);
         let (best, contributions) = match best {
-            Some(best) => drop_useless_parts(search, &baseline, best)?,
+            Some(best) => drop_useless_parts_and_rate_others(search, &baseline, best)?,
             None => (None, Vec::new()),
         };
         let shown = best.as_ref().map(|best: &Finalist| best.set.clone());
@@ -103,7 +103,7 @@ impl Decision {
             objective: search.question.objective.metric.name.to_string(),
             unit: search.question.objective.metric.unit.to_string(),
             best: best.or_else(|| {
-                let keeps = in_force.finalist.keeps_conditions();
+                let keeps = in_force.finalist.keeps_conditions_by_means();
                 (shown.is_none() && keeps).then(|| in_force.finalist.clone())
             }),
             in_force: in_force.finalist,
@@ -125,50 +125,52 @@ impl Decision {
 
 /// Chooses a finalist: the smallest change among sets that keep every condition and equal the best within chance.
 /// `None` where unchanged policies are as good, or no finalist keeps every condition.
-fn choose_finalist<'a>(
+fn choose_smallest_change_as_good_as_best<'a>(
     search: &SearchState<'_>,
     ran: &'a [FinalistRuns],
     in_force: &FinalistRuns,
 ) -> Option<&'a FinalistRuns> {
-    let surely = ran.iter().any(|ran| ran.finalist.surely_keeps_conditions());
+    let surely = ran
+        .iter()
+        .any(|ran| ran.finalist.keeps_conditions_by_whole_intervals());
     let keeping: Vec<&FinalistRuns> = ran
         .iter()
-        .filter(|ran| keeps_conditions(&ran.finalist, surely))
+        .filter(|ran| keeps_conditions_by_mean_or_interval(&ran.finalist, surely))
         .collect();
     let best = *keeping.first()?;
-    let is_as_good = |other: &FinalistRuns| !is_better(search, &best.values, &other.values);
-    if in_force.finalist.keeps_conditions() && is_as_good(in_force) {
+    let is_as_good = |other: &FinalistRuns| !is_surely_better(search, &best.values, &other.values);
+    if in_force.finalist.keeps_conditions_by_means() && is_as_good(in_force) {
         return None;
     }
     keeping
         .into_iter()
         .filter(|other| is_as_good(other))
-        .min_by_key(|other| other.candidate.count_changes())
+        .min_by_key(|other| other.candidate.count_changed_dimensions())
 }
 
 /// Whether a finalist keeps every condition; `surely`: by its whole interval.
-fn keeps_conditions(finalist: &Finalist, surely: bool) -> bool {
+fn keeps_conditions_by_mean_or_interval(finalist: &Finalist, surely: bool) -> bool {
     if surely {
-        finalist.surely_keeps_conditions()
+        finalist.keeps_conditions_by_whole_intervals()
     } else {
-        finalist.keeps_conditions()
+        finalist.keeps_conditions_by_means()
     }
 }
 
 /// Distances beyond the limits in percent, added up over the broken conditions of a finalist.
-fn percent_beyond_limits(finalist: &Finalist) -> f64 {
+fn sum_of_percent_beyond_limits(finalist: &Finalist) -> f64 {
     let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
     broken.map(|kept| -kept.margin_percent).sum()
 }
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
-fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
-    gain_over_baseline(search, than, series)
+fn is_surely_better(search: &SearchState<'_>, series: &[f64], other: &[f64]) -> bool {
+    gain_towards_goal(search, other, series)
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
 /// The gain of a series over the baseline, in the direction of the goal.
-fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
+fn gain_towards_goal(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
     let found = estimate_gain(
         objective.metric,
@@ -189,7 +191,7 @@ fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]
     Some(gain)
 }
 
-fn run_and_describe_candidate(
+fn run_candidate_on_fresh_seeds(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
@@ -198,16 +200,16 @@ fn run_and_describe_candidate(
         return Ok(None);
     };
     let outcome = search
-        .run_and_count_sets(std::slice::from_ref(&set), baseline.effort)?
+        .run_sets_and_count_requests(std::slice::from_ref(&set), baseline.effort)?
         .pop();
     let Some(TrialOutcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
-    describe_finalist(search, baseline, candidate, &set, &trial).map(Some)
+    summarize_finalist_runs(search, baseline, candidate, &set, &trial).map(Some)
 }
 
 /// A finalist's figures from its runs on fresh seeds.
-fn describe_finalist(
+fn summarize_finalist_runs(
     search: &SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
@@ -217,7 +219,7 @@ fn describe_finalist(
     let question = &search.question;
     let values = question.objective_in_each_seed(trial)?;
     let mut conditions = Vec::new();
-    for (condition, load) in question.conditions_with_loads() {
+    for (condition, load) in question.conditions_with_load_indices() {
         let metric = &condition.condition.metric;
         let series = trial.metric_in_each_seed(load, metric);
         let before = baseline.trial.metric_in_each_seed(load, metric);
@@ -226,7 +228,7 @@ fn describe_finalist(
         };
         let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
         let interval = if condition.is_relative {
-            interval_by_paired_ratios(&series, &before, baseline.level)
+            interval_by_ratios_in_same_seeds(&series, &before, baseline.level)
         } else {
             interval_of_mean(kind, &series, baseline.level)
         };
@@ -239,9 +241,9 @@ fn describe_finalist(
             value,
             interval,
             limit: condition.limit_in_metric_unit(before),
-            margin_percent: condition.margin_percent(value, before),
-            is_kept: condition.is_kept_by(value, before),
-            is_sure: worst.is_some_and(|worst| condition.is_kept_by(worst, before)),
+            margin_percent: condition.percent_within_limit(value, before),
+            is_kept: condition.is_kept_by_value(value, before),
+            is_sure: worst.is_some_and(|worst| condition.is_kept_by_value(worst, before)),
         });
     }
     let loads = question.loads.iter().enumerate().map(|(index, load)| {
@@ -261,15 +263,15 @@ fn describe_finalist(
             metrics: vec![("mean_mw".to_owned(), mean(&rest))],
         });
     }
-    let is_in_force = candidate == search.space.unchanged_choice();
+    let changes_nothing = candidate == search.space.unchanged_choice();
     Ok(FinalistRuns {
         finalist: Finalist {
             set: set.to_string(),
-            changes: candidate.count_changes(),
+            changes: candidate.count_changed_dimensions(),
             objective: mean(&values),
             interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
-            gain: (!is_in_force)
-                .then(|| gain_over_baseline(search, &baseline.values, &values))
+            gain: (!changes_nothing)
+                .then(|| gain_towards_goal(search, &baseline.values, &values))
                 .flatten(),
             loads: figures,
             conditions,
@@ -281,7 +283,11 @@ fn describe_finalist(
 
 /// The confidence interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise
 /// cancels out.
-fn interval_by_paired_ratios(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
+fn interval_by_ratios_in_same_seeds(
+    series: &[f64],
+    in_force: &[f64],
+    level: f64,
+) -> Option<[f64; 2]> {
     let before = mean(in_force);
     let scaled: Vec<f64> = series
         .iter()
@@ -292,7 +298,7 @@ fn interval_by_paired_ratios(series: &[f64], in_force: &[f64], level: f64) -> Op
 }
 
 /// Removes useless policies from the best set, and returns what each remaining one contributes.
-fn drop_useless_parts(
+fn drop_useless_parts_and_rate_others(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
     best: &FinalistRuns,
@@ -315,12 +321,12 @@ fn drop_useless_parts(
         };
         let mut without = kept.clone();
         without.choices[dimension] = 0;
-        let Some(ran) = run_and_describe_candidate(search, baseline, without)? else {
+        let Some(ran) = run_candidate_on_fresh_seeds(search, baseline, without)? else {
             continue;
         };
-        let surely = kept_finalist.surely_keeps_conditions();
-        let keeps = keeps_conditions(&ran.finalist, surely);
-        if keeps && !is_better(search, &best.values, &ran.values) {
+        let surely = kept_finalist.keeps_conditions_by_whole_intervals();
+        let keeps = keeps_conditions_by_mean_or_interval(&ran.finalist, surely);
+        if keeps && !is_surely_better(search, &best.values, &ran.values) {
             kept = ran.candidate;
             kept_finalist = ran.finalist;
             continue;

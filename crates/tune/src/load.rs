@@ -23,13 +23,13 @@ pub struct DailyLoad {
 }
 
 impl DailyLoad {
-    /// The workload with its measured time divided by `shortened`; the warm-up stays.
-    pub fn shortened_workload(&self, shortened: u32) -> Workload {
+    /// The workload with its measured time divided by `divisor`; the warm-up stays.
+    pub fn workload_with_measured_time_divided(&self, divisor: u32) -> Workload {
         let mut workload = self.workload.clone();
         if let Workload::Fio(file) = &mut workload {
             for job in &mut file.jobs {
                 let whole = job.at_most.into_iter().chain(job.runtime).min();
-                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(shortened.max(1))));
+                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(divisor.max(1))));
             }
         }
         workload
@@ -44,7 +44,7 @@ impl DailyLoad {
     }
 
     /// Number of requests simulated per request measured: the warm-up is simulated, too.
-    pub(crate) fn requests_per_measured(&self, shortened: u32) -> f64 {
+    pub(crate) fn simulated_requests_per_measured(&self, divisor: u32) -> f64 {
         let Workload::Fio(file) = &self.workload else {
             return 1.0;
         };
@@ -53,7 +53,7 @@ impl DailyLoad {
             let warm_up = job.ramp_time.filter(|_| job.ends_only_by_time());
             match (measured, warm_up) {
                 (Some(measured), Some(warm_up)) if measured.0 > 0 => {
-                    let counted = measured.0 as f64 / f64::from(shortened.max(1));
+                    let counted = measured.0 as f64 / f64::from(divisor.max(1));
                     (counted + warm_up.0 as f64) / counted
                 }
                 _ => 1.0,
@@ -67,7 +67,7 @@ impl DailyLoad {
 ///
 /// # Errors
 /// Hours that are no hours, or more than a day has; a name given twice.
-pub(crate) fn hours_left_for_rest(loads: &[DailyLoad]) -> Result<f64, TuneError> {
+pub(crate) fn check_hours_and_count_rest(loads: &[DailyLoad]) -> Result<f64, TuneError> {
     for (index, load) in loads.iter().enumerate() {
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
             Some(format!("{} hours per day; give more than 0", load.hours))
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_shorter_load_keeps_its_warm_up() {
         let whole = load(JOB, 1.0);
-        let Workload::Fio(short) = whole.shortened_workload(4) else {
+        let Workload::Fio(short) = whole.workload_with_measured_time_divided(4) else {
             panic!("a fio job stays one");
         };
         let Workload::Fio(long) = &whole.workload else {
@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn more_hours_than_a_day_has_are_refused() {
-        let refused = hours_left_for_rest(&[load(JOB, 25.0)])
+        let refused = check_hours_and_count_rest(&[load(JOB, 25.0)])
             .unwrap_err()
             .to_string();
         assert!(refused.contains("a day has 24"), "{refused}");
-        assert!((hours_left_for_rest(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
+        assert!((check_hours_and_count_rest(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl SearchObjective {
     }
 
     /// Whether the objective counts hours of rest: power is drawn at rest, too.
-    pub fn counts_rest(&self) -> bool {
+    pub fn counts_hours_of_rest(&self) -> bool {
         self.metric.unit == "mW"
     }
 }

@@ -17,7 +17,7 @@ use crate::condition::LoadCondition;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;
-use crate::load::{DailyLoad, hours_left_for_rest};
+use crate::load::{DailyLoad, check_hours_and_count_rest};
 use crate::objective::SearchObjective;
 use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
@@ -60,12 +60,12 @@ pub struct SearchRequest {
 
 impl SearchRequest {
     /// The conditions, and one on `iops` for each load without a rate and without a condition on rates.
-    pub fn all_conditions(&self) -> Vec<LoadCondition> {
+    pub fn conditions_with_implied_rates(&self) -> Vec<LoadCondition> {
         let mut all = self.conditions.clone();
         for load in self.loads.iter().filter(|load| load.is_closed_loop()) {
             let maximises_rate = matches!(&*self.objective.metric.name, "iops" | "bandwidth_mbs");
             if !maximises_rate && !self.has_rate_condition_on(load) {
-                all.push(LoadCondition::iops_near_present(&load.name));
+                all.push(LoadCondition::implied_iops_near_present(&load.name));
             }
         }
         all
@@ -73,13 +73,20 @@ impl SearchRequest {
 
     /// Whether a condition limits the load's rate.
     fn has_rate_condition_on(&self, load: &DailyLoad) -> bool {
-        let mut concerned = self.conditions.iter().filter(|c| c.concerns(&load.name));
+        let mut concerned = self
+            .conditions
+            .iter()
+            .filter(|c| c.concerns_load(&load.name));
         concerned.any(|c| matches!(c.condition.metric.as_str(), "iops" | "bandwidth_mbs"))
     }
 
-    fn check_loads(&self) -> Result<(), TuneError> {
+    fn check_loads_of_conditions_exist(&self) -> Result<(), TuneError> {
         for condition in &self.conditions {
-            if !self.loads.iter().any(|load| condition.concerns(&load.name)) {
+            if !self
+                .loads
+                .iter()
+                .any(|load| condition.concerns_load(&load.name))
+            {
                 let names: Vec<&str> = self.loads.iter().map(|load| load.name.as_str()).collect();
                 return Err(TuneError::Condition {
                     condition: condition.to_string(),
@@ -98,19 +105,19 @@ type Ranking = Vec<(Score, SetChoice)>;
 ///
 /// # Errors
 /// Impossible loads or conditions, a budget too small, a machine that cannot run unchanged policies, called off.
-pub fn search_space(
+pub fn search_best_policy_set(
     space: &Space,
     request: &SearchRequest,
     evaluator: &dyn Evaluator,
 ) -> Result<SearchAnswer, TuneError> {
-    request.check_loads()?;
-    let conditions = request.all_conditions();
+    request.check_loads_of_conditions_exist()?;
+    let conditions = request.conditions_with_implied_rates();
     let mut search = SearchState {
         space,
         evaluator,
         question: Question {
             loads: &request.loads,
-            rest_hours: hours_left_for_rest(&request.loads)?,
+            rest_hours: check_hours_and_count_rest(&request.loads)?,
             objective: &request.objective,
             conditions: &conditions,
         },
@@ -119,48 +126,56 @@ pub fn search_space(
         costliest_run: 0,
         tried: BTreeSet::new(),
     };
-    let in_force = search.run_unchanged_policies(search.effort_with_stage_seeds(2, 1, 1))?;
+    let in_force = search.run_policies_in_force(search.effort_with_stage_seeds(2, 1, 1))?;
     let cost = in_force.requests.max(1);
-    let shares = Shares::new(request.budget, cost, search.count_sets_in_decision())?;
+    let stage_ends = StageEnds::new(request.budget, cost, search.most_sets_in_decision())?;
     let shortened =
-        search.run_unchanged_policies(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
+        search.run_policies_in_force(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
     let costs = RunCosts {
         whole: cost,
         shortened: shortened.requests.max(1),
     };
     let last = RUNGS.len() - 1;
-    let found = if costs.fit_into_last_rung(space.count_sets(), &shares) {
+    let found = if costs.would_all_fit_into_last_rung(space.count_sets(), &stage_ends) {
         let all = (0..space.count_sets())
-            .map(|n| space.candidate_by_number(n))
+            .map(|n| space.choice_by_number(n))
             .collect();
-        search.run_and_rank(all, search.effort_of_rung(last), shares.steps_end)?
+        search.run_until_requests_and_rank(
+            all,
+            search.effort_of_rung(last),
+            stage_ends.steps_end,
+        )?
     } else {
-        let halved = search.run_successive_halving(&costs, &shares)?;
-        search.run_neighbours_of_best(halved, &shares)?
+        let halved = search.run_halving_and_rank_last_rung(&costs, &stage_ends)?;
+        search.run_neighbours_of_best_until_budget(halved, &stage_ends)?
     };
     let decision = Decision {
-        repeats: search.affordable_final_repeats(request.budget),
-        finalists: best_sets_for_decision(found, &space.unchanged_choice()),
+        repeats: search.affordable_repeats_per_finalist(request.budget),
+        finalists: take_distinct_best_except_unchanged(found, &space.unchanged_choice()),
     };
-    let answer = decision.decide_among_finalists(&mut search)?;
+    let answer = decision.run_finalists_and_decide(&mut search)?;
     Ok(SearchAnswer {
         is_exhaustive: answer.tried == space.count_sets(),
         budget: request.budget.0,
-        notes: collect_notes(&search, &conditions, &in_force),
+        notes: note_odd_units_and_implied_conditions(&search, &conditions, &in_force),
         ..answer
     })
 }
 
 /// How the budget is divided: the number of requests simulated when each stage ends.
-struct Shares {
+struct StageEnds {
     halving_end: u64,
     steps_end: u64,
 }
 
-impl Shares {
-    fn new(budget: Budget, cost: u64, decided: u64) -> Result<Self, TuneError> {
+impl StageEnds {
+    fn new(
+        budget: Budget,
+        requests_per_run: u64,
+        sets_in_decision: u64,
+    ) -> Result<Self, TuneError> {
         let (fewest, _) = FINAL_REPEATS;
-        let needed = cost.saturating_mul(decided * u64::from(fewest));
+        let needed = requests_per_run.saturating_mul(sets_in_decision * u64::from(fewest));
         let least = (needed as f64 / (1.0 - STEPS_END)).ceil() as u64;
         if budget.0 < least {
             return Err(TuneError::Budget {
@@ -196,12 +211,12 @@ impl RunCosts {
     }
 
     /// Whether so many sets fit into the budget of the last rung.
-    fn fit_into_last_rung(&self, sets: usize, shares: &Shares) -> bool {
-        sets as f64 * self.requests_per_set_in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
+    fn would_all_fit_into_last_rung(&self, sets: usize, stage_ends: &StageEnds) -> bool {
+        sets as f64 * self.requests_per_set_in_rung(RUNGS.len() - 1) <= stage_ends.steps_end as f64
     }
 
     /// Number of requests per set drawn: those of the first rung, and of later rungs by the share of sets kept.
-    fn requests_per_drawn_set(&self) -> f64 {
+    fn requests_per_set_over_all_rungs(&self) -> f64 {
         (0..RUNGS.len())
             .map(|rung| self.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64)
             .sum()
@@ -215,32 +230,32 @@ impl SearchState<'_> {
     }
 
     /// Number of sets that the decision runs: finalists, unchanged policies, and the answer without each part.
-    fn count_sets_in_decision(&self) -> u64 {
+    fn most_sets_in_decision(&self) -> u64 {
         (FINALISTS + 1 + self.space.dimensions.len()) as u64
     }
 
     /// Number of fresh runs per finalist that the remaining budget allows, by the costliest set so far.
-    fn affordable_final_repeats(&self, budget: Budget) -> u32 {
+    fn affordable_repeats_per_finalist(&self, budget: Budget) -> u32 {
         let (fewest, most) = FINAL_REPEATS;
         let each = self
             .costliest_run
             .max(1)
-            .saturating_mul(self.count_sets_in_decision());
+            .saturating_mul(self.most_sets_in_decision());
         let affordable = budget.0.saturating_sub(self.simulated) / each;
         u32::try_from(affordable)
             .unwrap_or(most)
             .clamp(fewest, most)
     }
 
-    /// Runs sets with an effort until `end` requests are simulated, and ranks the sets. A set refused by the machine
-    /// falls out.
-    fn run_and_rank(
+    /// Runs sets with an effort until `requests_end` requests are simulated, and ranks the sets. A set refused by the
+    /// machine falls out.
+    fn run_until_requests_and_rank(
         &mut self,
         candidates: Vec<SetChoice>,
         effort: Effort,
-        end: u64,
+        requests_end: u64,
     ) -> Result<Ranking, TuneError> {
-        let in_force = self.run_unchanged_policies(effort)?;
+        let in_force = self.run_policies_in_force(effort)?;
         let mut able = Vec::new();
         for candidate in candidates {
             able.extend(
@@ -252,11 +267,11 @@ impl SearchState<'_> {
         }
         let mut ranking = Ranking::new();
         for batch in able.chunks(BATCH) {
-            if self.simulated >= end && ranking.len() >= FINALISTS {
+            if self.simulated >= requests_end && ranking.len() >= FINALISTS {
                 break;
             }
             let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
-            let outcomes = self.run_and_count_sets(&sets, effort)?;
+            let outcomes = self.run_sets_and_count_requests(&sets, effort)?;
             for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
                 if let TrialOutcome::Ran(trial) = outcome {
                     self.tried.insert(candidate.clone());
@@ -271,20 +286,24 @@ impl SearchState<'_> {
 
     /// Runs successive halving and returns the last rung's ranking. Each rung has a share of the requests, by its
     /// planned runs.
-    fn run_successive_halving(
+    fn run_halving_and_rank_last_rung(
         &mut self,
         costs: &RunCosts,
-        shares: &Shares,
+        stage_ends: &StageEnds,
     ) -> Result<Ranking, TuneError> {
-        let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
-        let first = (budget / costs.requests_per_drawn_set()) as usize;
-        let mut candidates = self.draw_first_sets(first.max(FINALISTS));
+        let budget = stage_ends.halving_end.saturating_sub(self.simulated) as f64;
+        let first = (budget / costs.requests_per_set_over_all_rungs()) as usize;
+        let mut candidates = self.draw_sets_for_first_rung(first.max(FINALISTS));
         let mut ranking = Ranking::new();
         let mut end = self.simulated as f64;
         for rung in 0..RUNGS.len() {
             let kept_share = costs.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64;
-            end += budget * kept_share / costs.requests_per_drawn_set();
-            ranking = self.run_and_rank(candidates, self.effort_of_rung(rung), end as u64)?;
+            end += budget * kept_share / costs.requests_per_set_over_all_rungs();
+            ranking = self.run_until_requests_and_rank(
+                candidates,
+                self.effort_of_rung(rung),
+                end as u64,
+            )?;
             let keep = (ranking.len() / KEEP).max(FINALISTS);
             let best = ranking.iter().take(keep);
             candidates = best.map(|(_, candidate)| candidate.clone()).collect();
@@ -293,9 +312,9 @@ impl SearchState<'_> {
     }
 
     /// Draws the sets for the first rung: unchanged policies, profiles, each single change, then random sets.
-    fn draw_first_sets(&self, count: usize) -> Vec<SetChoice> {
+    fn draw_sets_for_first_rung(&self, count: usize) -> Vec<SetChoice> {
         let mut drawn = vec![self.space.unchanged_choice()];
-        drawn.extend(self.space.first_candidates());
+        drawn.extend(self.space.profiles_and_single_changes());
         drawn.truncate(count);
         let mut known: BTreeSet<SetChoice> = drawn.iter().cloned().collect();
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
@@ -305,7 +324,7 @@ impl SearchState<'_> {
             if drawn.len() >= wanted {
                 break;
             }
-            let candidate = self.space.candidate_by_number(number);
+            let candidate = self.space.choice_by_number(number);
             if known.insert(candidate.clone()) {
                 drawn.push(candidate);
             }
@@ -314,10 +333,10 @@ impl SearchState<'_> {
     }
 
     /// Runs all neighbours of the best sets, again and again, as long as the budget lasts.
-    fn run_neighbours_of_best(
+    fn run_neighbours_of_best_until_budget(
         &mut self,
         found: Ranking,
-        shares: &Shares,
+        stage_ends: &StageEnds,
     ) -> Result<Ranking, TuneError> {
         let effort = self.effort_of_rung(RUNGS.len() - 1);
         let mut scores: BTreeMap<SetChoice, Score> = found
@@ -325,7 +344,7 @@ impl SearchState<'_> {
             .map(|(score, candidate)| (candidate, score))
             .collect();
         let mut centres = BTreeSet::new();
-        while self.simulated < shares.steps_end && centres.len() < FINALISTS {
+        while self.simulated < stage_ends.steps_end && centres.len() < FINALISTS {
             let ranking = rank_scores(&scores);
             let centre = ranking
                 .iter()
@@ -334,9 +353,11 @@ impl SearchState<'_> {
                 break;
             };
             centres.insert(centre.clone());
-            let mut unknown = self.space.neighbours_in_one_dimension(centre);
+            let mut unknown = self.space.neighbours_differing_in_one_dimension(centre);
             unknown.retain(|neighbour| !scores.contains_key(neighbour));
-            for (score, candidate) in self.run_and_rank(unknown, effort, shares.steps_end)? {
+            for (score, candidate) in
+                self.run_until_requests_and_rank(unknown, effort, stage_ends.steps_end)?
+            {
                 scores.insert(candidate, score);
             }
         }
@@ -345,7 +366,10 @@ impl SearchState<'_> {
 }
 
 /// The best sets of a ranking, without unchanged policies. Among sets with equal figures the smallest change is taken.
-fn best_sets_for_decision(mut ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
+fn take_distinct_best_except_unchanged(
+    mut ranking: Ranking,
+    in_force: &SetChoice,
+) -> Vec<SetChoice> {
     ranking.dedup_by(|later, earlier| later.0 == earlier.0);
     let others = ranking.into_iter().map(|(_, candidate)| candidate);
     others
@@ -369,19 +393,23 @@ fn sort_best_first(ranking: &mut Ranking) {
         a.excess
             .total_cmp(&b.excess)
             .then(a.objective.total_cmp(&b.objective))
-            .then(first.count_changes().cmp(&second.count_changes()))
+            .then(
+                first
+                    .count_changed_dimensions()
+                    .cmp(&second.count_changed_dimensions()),
+            )
             .then(first.cmp(second))
     });
 }
 
 /// Remarks for the user beside the figures.
-fn collect_notes(
+fn note_odd_units_and_implied_conditions(
     search: &SearchState<'_>,
     conditions: &[LoadCondition],
     in_force: &Trial,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for (condition, load) in search.question.conditions_with_loads() {
+    for (condition, load) in search.question.conditions_with_load_indices() {
         let values = in_force.metric_in_each_seed(load, &condition.condition.metric);
         let value = values.map(|values| crate::figures::mean(&values));
         notes.extend(value.and_then(|value| condition.note_if_unit_looks_wrong(value)));

@@ -12,7 +12,7 @@ use wakepath_workloads::Workload;
 
 use crate::TuneError;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
-use crate::load::{DailyLoad, hours_left_for_rest, rest_workload};
+use crate::load::{DailyLoad, check_hours_and_count_rest, rest_workload};
 
 /// The simulator as an evaluator: loads on a machine, and the machine at rest.
 pub struct Simulation<'a> {
@@ -20,11 +20,11 @@ pub struct Simulation<'a> {
     loads: &'a [DailyLoad],
     rest: Option<Workload>,
     cancelled: &'a AtomicBool,
-    finished: &'a (dyn Fn(u64) + Sync),
+    report_requests: &'a (dyn Fn(u64) + Sync),
 }
 
 /// One simulated run to make.
-struct Job<'a> {
+struct RunJob<'a> {
     set: usize,
     /// `None`: at rest.
     load: Option<usize>,
@@ -39,25 +39,25 @@ struct MadeRun {
 }
 
 impl<'a> Simulation<'a> {
-    /// Loads on a machine. `counts_rest`: the machine at rest is simulated, too, if the loads leave hours for rest. `finished` is told of requests as
-    /// they are simulated.
+    /// Loads on a machine. `counts_hours_of_rest`: the machine at rest is simulated, too, if the loads leave hours for
+    /// rest. `report_requests` is told of requests as they are simulated.
     ///
     /// # Errors
     /// Impossible hours, or two loads with one name.
     pub fn new(
         machine: &'a Machine,
         loads: &'a [DailyLoad],
-        counts_rest: bool,
+        counts_hours_of_rest: bool,
         cancelled: &'a AtomicBool,
-        finished: &'a (dyn Fn(u64) + Sync),
+        report_requests: &'a (dyn Fn(u64) + Sync),
     ) -> Result<Self, TuneError> {
-        let has_rest = counts_rest && hours_left_for_rest(loads)? > 0.0;
+        let has_rest = counts_hours_of_rest && check_hours_and_count_rest(loads)? > 0.0;
         Ok(Self {
             machine,
             loads,
             rest: has_rest.then(rest_workload).transpose()?,
             cancelled,
-            finished,
+            report_requests,
         })
     }
 
@@ -65,17 +65,17 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     /// Why the machine, or a load on it, cannot have the set.
-    pub fn policies_in_force(&self, set: &PolicySet) -> Result<PolicySet, String> {
+    pub fn policies_in_force_under(&self, set: &PolicySet) -> Result<PolicySet, String> {
         for load in self.loads {
             Model::new(self.machine, &load.workload, set).map_err(|e| e.to_string())?;
         }
         policies_in_force(self.machine, set).map_err(|e| e.to_string())
     }
 
-    fn simulate_run(
+    fn simulate_job_and_report_requests(
         &self,
         set: &PolicySet,
-        job: &Job<'_>,
+        job: &RunJob<'_>,
         shortened: u32,
     ) -> Result<MadeRun, String> {
         let model = Model::new(self.machine, job.workload, set).map_err(|e| e.to_string())?;
@@ -92,11 +92,11 @@ impl<'a> Simulation<'a> {
         let mut record = RunRecord::new(key, Some(job.seed), 0, 0);
         rows::fill_simulated_run(&mut record, model.machine(), &run);
         let factor = job.load.map_or(1.0, |load| {
-            self.loads[load].requests_per_measured(shortened)
+            self.loads[load].simulated_requests_per_measured(shortened)
         });
         let loops = run.threads.as_ref().map_or(0, |threads| threads.operations);
         let requests = ((run.requests as f64 * factor).round() as u64 + loops).max(1);
-        (self.finished)(requests);
+        (self.report_requests)(requests);
         Ok(MadeRun {
             metrics: record.metrics,
             requests,
@@ -113,21 +113,21 @@ impl Evaluator for Simulation<'_> {
         let workloads: Vec<Workload> = self
             .loads
             .iter()
-            .map(|load| load.shortened_workload(effort.shortened))
+            .map(|load| load.workload_with_measured_time_divided(effort.shortened))
             .collect();
         let mut jobs = Vec::new();
         for set in 0..sets.len() {
             for repeat in 0..effort.repeats {
                 let seed = effort.first_seed.wrapping_add(u64::from(repeat));
                 for (load, workload) in workloads.iter().enumerate() {
-                    jobs.push(Job {
+                    jobs.push(RunJob {
                         set,
                         load: Some(load),
                         workload,
                         seed,
                     });
                 }
-                jobs.extend(self.rest.as_ref().map(|workload| Job {
+                jobs.extend(self.rest.as_ref().map(|workload| RunJob {
                     set,
                     load: None,
                     workload,
@@ -139,7 +139,9 @@ impl Evaluator for Simulation<'_> {
             .par_iter()
             .map(|job| {
                 let is_cancelled = self.cancelled.load(Ordering::Relaxed);
-                (!is_cancelled).then(|| self.simulate_run(&sets[job.set], job, effort.shortened))
+                (!is_cancelled).then(|| {
+                    self.simulate_job_and_report_requests(&sets[job.set], job, effort.shortened)
+                })
             })
             .collect();
         let mut outcomes: Vec<TrialOutcome> = sets

@@ -31,7 +31,7 @@ pub struct SetChoice {
 
 impl SetChoice {
     /// Number of dimensions that the choice changes.
-    pub fn count_changes(&self) -> usize {
+    pub fn count_changed_dimensions(&self) -> usize {
         let changed = self.choices.iter().filter(|choice| **choice > 0).count();
         changed + usize::from(self.profile.is_some())
     }
@@ -90,7 +90,7 @@ impl Space {
         over: &[String],
         resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) -> Result<Self, TuneError> {
-        check_mechanism_names(over)?;
+        check_names_can_be_searched(over)?;
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
@@ -101,13 +101,19 @@ impl Space {
         known.insert(in_force.to_string());
         for name in NAMES
             .into_iter()
-            .filter(|name| is_mechanism_wanted(over, name))
+            .filter(|name| is_mechanism_named_or_default(over, name))
         {
             if name == "profiles" {
-                space.add_profiles(&resolve, &mut known);
+                space.add_profiles_with_new_policies(&resolve, &mut known);
             } else {
                 let is_explicit = !over.is_empty();
-                space.add_dimension(machine, name, is_explicit, &resolve, &mut known);
+                space.add_dimension_with_new_policies(
+                    machine,
+                    name,
+                    is_explicit,
+                    &resolve,
+                    &mut known,
+                );
             }
         }
         if space.count_sets() < 2 {
@@ -123,23 +129,23 @@ impl Space {
         Ok(space)
     }
 
-    fn add_dimension(
+    fn add_dimension_with_new_policies(
         &mut self,
         machine: &Machine,
         name: &'static str,
         is_explicit: bool,
         resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
-        known: &mut BTreeSet<String>,
+        known_sets: &mut BTreeSet<String>,
     ) {
         let mut choices = Vec::new();
         let mut refusal = None;
-        for text in policy_texts_of_mechanism(machine, name) {
+        for text in candidate_policies_of_mechanism(machine, name) {
             let Ok(policy) = text.parse::<PolicySpec>() else {
                 continue;
             };
             let set = PolicySet::new([policy.clone()]);
             match set.map_err(|e| e.to_string()).and_then(|set| resolve(&set)) {
-                Ok(resolved) if known.insert(resolved.to_string()) => choices.push(policy),
+                Ok(resolved) if known_sets.insert(resolved.to_string()) => choices.push(policy),
                 Ok(_) => {}
                 Err(why) => refusal = Some(format!("{policy}: {why}")),
             }
@@ -156,16 +162,16 @@ impl Space {
         }
     }
 
-    fn add_profiles(
+    fn add_profiles_with_new_policies(
         &mut self,
         resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
-        known: &mut BTreeSet<String>,
+        known_sets: &mut BTreeSet<String>,
     ) {
         for profile in PROFILES {
             let Ok(set) = profile.text.parse::<PolicySet>() else {
                 continue;
             };
-            if resolve(&set).is_ok_and(|resolved| known.insert(resolved.to_string())) {
+            if resolve(&set).is_ok_and(|resolved| known_sets.insert(resolved.to_string())) {
                 self.profiles.push(set);
             }
         }
@@ -187,18 +193,18 @@ impl Space {
     }
 
     /// The profiles, and every policy by itself, as the first choices to try.
-    pub fn first_candidates(&self) -> Vec<SetChoice> {
+    pub fn profiles_and_single_changes(&self) -> Vec<SetChoice> {
         let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
             profile: Some(profile),
             ..self.unchanged_choice()
         });
         profiles
-            .chain(self.neighbours_in_one_dimension(&self.unchanged_choice()))
+            .chain(self.neighbours_differing_in_one_dimension(&self.unchanged_choice()))
             .collect()
     }
 
     /// Choices that differ from a choice in one dimension. A profile has none.
-    pub fn neighbours_in_one_dimension(&self, candidate: &SetChoice) -> Vec<SetChoice> {
+    pub fn neighbours_differing_in_one_dimension(&self, candidate: &SetChoice) -> Vec<SetChoice> {
         let mut found = Vec::new();
         if candidate.profile.is_some() {
             return found;
@@ -216,7 +222,7 @@ impl Space {
     }
 
     /// The choice with a number below [`Self::count_sets`].
-    pub fn candidate_by_number(&self, number: usize) -> SetChoice {
+    pub fn choice_by_number(&self, number: usize) -> SetChoice {
         let mut candidate = self.unchanged_choice();
         if number < self.profiles.len() {
             candidate.profile = Some(number);
@@ -248,7 +254,7 @@ impl Space {
 }
 
 /// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
-fn is_mechanism_wanted(over: &[String], name: &str) -> bool {
+fn is_mechanism_named_or_default(over: &[String], name: &str) -> bool {
     if over.is_empty() {
         DEFAULT.contains(&name)
     } else {
@@ -256,7 +262,7 @@ fn is_mechanism_wanted(over: &[String], name: &str) -> bool {
     }
 }
 
-fn check_mechanism_names(over: &[String]) -> Result<(), TuneError> {
+fn check_names_can_be_searched(over: &[String]) -> Result<(), TuneError> {
     for name in over {
         if NAMES.contains(&name.as_str()) {
             continue;
@@ -286,10 +292,10 @@ fn check_mechanism_names(over: &[String]) -> Result<(), TuneError> {
 }
 
 /// Policies for a mechanism as text; the machine refuses some later.
-fn policy_texts_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
+fn candidate_policies_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
     match name {
-        "idle" => owned_texts(&["menu", "teo", "ladder", "haltpoll"]),
-        "frequency" => owned_texts(&[
+        "idle" => to_owned_strings(&["menu", "teo", "ladder", "haltpoll"]),
+        "frequency" => to_owned_strings(&[
             "schedutil",
             "schedutil[iowait_boost=off]",
             "performance",
@@ -300,44 +306,44 @@ fn policy_texts_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
             "amd-pstate",
             "amd-pstate[governor=powersave]",
         ]),
-        "epp" => owned_texts(&[
+        "epp" => to_owned_strings(&[
             "epp[value=performance]",
             "epp[value=balance_performance]",
             "epp[value=balance_power]",
             "epp[value=power]",
         ]),
-        "hwp-boost" => owned_texts(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
-        "c1-demotion" => owned_texts(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
-        "io_uring" => owned_texts(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
-        "poll" => owned_texts(&[
+        "hwp-boost" => to_owned_strings(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
+        "c1-demotion" => to_owned_strings(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
+        "io_uring" => to_owned_strings(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
+        "poll" => to_owned_strings(&[
             "poll[rule=first]",
             "poll[request_us=20]",
             "poll[request_us=100]",
         ]),
-        "idle-states" => limiting_states(machine)
+        "idle-states" => idle_states_usable_as_limits(machine)
             .iter()
             .map(|state| format!("idle-states[ceiling={}]", state.name))
             .collect(),
-        "cpu-latency" => limiting_states(machine)
+        "cpu-latency" => idle_states_usable_as_limits(machine)
             .iter()
             .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us_rounded_up(state)))
             .collect(),
-        "psd" => lease_policy_texts(machine),
+        "psd" => psd_policy_texts(machine),
         "apst" => apst_policy_texts(),
         _ => Vec::new(),
     }
 }
 
-fn owned_texts(texts: &[&str]) -> Vec<String> {
+fn to_owned_strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 /// Texts of lease policies by length, under the shallowest state and under each state up to the last but one.
-fn lease_policy_texts(machine: &Machine) -> Vec<String> {
+fn psd_policy_texts(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
         texts.push(format!("psd[timeout={timeout}]"));
-        for state in limiting_states(machine) {
+        for state in idle_states_usable_as_limits(machine) {
             let ceiling = exit_latency_us_rounded_up(&state);
             texts.push(format!("psd[timeout={timeout},ceiling={ceiling}us]"));
         }
@@ -362,10 +368,10 @@ fn apst_policy_texts() -> Vec<String> {
 }
 
 /// Idle states that serve as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
-fn limiting_states(machine: &Machine) -> Vec<IdleState> {
+fn idle_states_usable_as_limits(machine: &Machine) -> Vec<IdleState> {
     let mut found: Vec<IdleState> = Vec::new();
     for cluster in &machine.cluster {
-        let Ok(states) = machine.declared_idle_states_of(cluster) else {
+        let Ok(states) = machine.declared_idle_states_on_cluster(cluster) else {
             continue;
         };
         let count = states.len().saturating_sub(1);
@@ -416,7 +422,7 @@ mod tests {
     fn every_number_is_a_candidate_of_its_own() {
         let space = space(&["idle", "psd"]).unwrap();
         let all: BTreeSet<SetChoice> = (0..space.count_sets())
-            .map(|n| space.candidate_by_number(n))
+            .map(|n| space.choice_by_number(n))
             .collect();
         assert_eq!(all.len(), space.count_sets());
         assert!(all.contains(&space.unchanged_choice()));
@@ -425,8 +431,8 @@ mod tests {
     #[test]
     fn neighbours_differ_in_one_dimension() {
         let space = space(&["idle", "psd"]).unwrap();
-        for neighbour in space.neighbours_in_one_dimension(&space.unchanged_choice()) {
-            assert_eq!(neighbour.count_changes(), 1);
+        for neighbour in space.neighbours_differing_in_one_dimension(&space.unchanged_choice()) {
+            assert_eq!(neighbour.count_changed_dimensions(), 1);
         }
     }
 

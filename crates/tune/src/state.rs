@@ -45,9 +45,9 @@ impl SearchState<'_> {
     ///
     /// # Errors
     /// The machine cannot run what is in force, or the user called the search off.
-    pub(crate) fn run_unchanged_policies(&mut self, effort: Effort) -> Result<Trial, TuneError> {
+    pub(crate) fn run_policies_in_force(&mut self, effort: Effort) -> Result<Trial, TuneError> {
         match self
-            .run_and_count_sets(&[PolicySet::default()], effort)?
+            .run_sets_and_count_requests(&[PolicySet::default()], effort)?
             .pop()
         {
             Some(TrialOutcome::Ran(trial)) => Ok(trial),
@@ -60,7 +60,7 @@ impl SearchState<'_> {
     ///
     /// # Errors
     /// The user called the search off.
-    pub(crate) fn run_and_count_sets(
+    pub(crate) fn run_sets_and_count_requests(
         &mut self,
         sets: &[PolicySet],
         effort: Effort,

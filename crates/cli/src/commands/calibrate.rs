@@ -11,7 +11,7 @@ use serde::Serialize;
 use wakepath_calibrate::{
     CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, MOST_ROUNDS, calibrate,
 };
-use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, default_calibration_path};
+use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_path_to_write};
 use wakepath_system::System;
 
 use super::measure::experiment::{
@@ -134,7 +134,7 @@ impl MachineOutput {
                 is_usual: false,
             });
         }
-        let usual = default_calibration_path(geteuid().is_root());
+        let usual = calibration_path_to_write(geteuid().is_root());
         let path = usual.context("WAKEPATH_HERE is empty, or there is no home folder; name the machine file with --output")?;
         Ok(Self {
             path,

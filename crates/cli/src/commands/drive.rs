@@ -118,7 +118,7 @@ impl<'a> Listed<'a> {
             npss: usual.drive.npss,
             samples: usual.samples_of_model,
             published_speeds: DriveSpeeds::for_model(&model.name).count_published(),
-            contradictions: usual.drive.find_contradictions(),
+            contradictions: usual.drive.find_power_contradictions(),
         }
     }
 
@@ -138,7 +138,8 @@ impl<'a> Listed<'a> {
 
 fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
-    let models = library.models_with_text(args.filter.as_deref().unwrap_or_default());
+    let models =
+        library.models_with_text_in_name_or_label(args.filter.as_deref().unwrap_or_default());
     if models.is_empty() {
         // The library's own lookup suggests near names.
         library.find_one_model(args.filter.as_deref().unwrap_or_default())?;
@@ -180,7 +181,7 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// Finds a drive in the library by name, or by a short name as `sim --drive` takes.
 pub(super) fn find_library_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
-    let library_name = machine::DriveModel::library_drive_named(name).unwrap_or(name);
+    let library_name = machine::DriveModel::full_library_name_for_short_name(name).unwrap_or(name);
     match DriveLibrary::builtin().find_one_model(library_name) {
         Ok(found) => Ok(found),
         Err(error) => Err(match machine::DriveModel::missing_file_error(name) {
@@ -192,7 +193,7 @@ pub(super) fn find_library_drive(name: &str) -> anyhow::Result<&'static CatalogE
 
 /// A note that tells which drive a partial name was taken for; `None` for a full name.
 pub(super) fn note_on_partial_name(model: &CatalogEntry, name: &str) -> Option<String> {
-    match machine::DriveModel::library_drive_named(name) {
+    match machine::DriveModel::full_library_name_for_short_name(name) {
         Some(_) => None,
         None => model.note_if_name_was_partial(name),
     }
@@ -200,7 +201,8 @@ pub(super) fn note_on_partial_name(model: &CatalogEntry, name: &str) -> Option<S
 
 /// Whether a drive's name is the path of a file with a tool's output.
 pub(super) fn is_dump_file(name: &str) -> bool {
-    machine::DriveModel::library_drive_named(name).is_none() && Path::new(name).is_file()
+    machine::DriveModel::full_library_name_for_short_name(name).is_none()
+        && Path::new(name).is_file()
 }
 
 /// Larger than any dump, even with all bits of `nvme id-ctrl -H -v` spelled out.
@@ -231,7 +233,7 @@ fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// Reads a drive from a tool's output, as an entry like the library's.
 fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
-    let found = id_ctrl::parse_dump(path, &input::read_input(path, MAX_DUMP)?)?;
+    let found = id_ctrl::parse_drive_dump(path, &input::read_input(path, MAX_DUMP)?)?;
     if let Some(assumed) = found.describe_assumptions() {
         note!("{path}: {assumed}");
     }
@@ -321,7 +323,7 @@ impl<'a> ShownTable<'a> {
             apsta_source: table.apsta_source.as_deref(),
             npss: drive.npss,
             states: &drive.states,
-            contradictions: drive.find_contradictions(),
+            contradictions: drive.find_power_contradictions(),
             source: &drive.source,
         }
     }
@@ -333,15 +335,15 @@ fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let Some(table) = tables.first() else {
         return Vec::new();
     };
-    list.find_on_drive(&table.drive, &QuirkPlace::default())
+    list.find_entries_for_drive(&table.drive, &QuirkPlace::default())
         .into_iter()
         .flat_map(|(quirk, certainty)| {
             quirk.kinds.iter().map(move |kind| ShownQuirk {
-                name: kind.kernel_name(),
+                name: kind.kernel_constant_name(),
                 certain: certainty == Certainty::Certain,
-                effect: &list.kind_text(*kind).effect,
+                effect: &list.effect_and_override_of_kind(*kind).effect,
                 why: &quirk.why,
-                lifted_by: &list.kind_text(*kind).lifted_by,
+                lifted_by: &list.effect_and_override_of_kind(*kind).lifted_by,
                 kernel: &list.kernel,
                 file: &quirk.file,
             })
@@ -488,7 +490,7 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
             ]
         }),
     )?;
-    for contradiction in drive.find_contradictions() {
+    for contradiction in drive.find_power_contradictions() {
         writeln!(out, "contradicts itself: {contradiction}")?;
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{HERE, MachineError, find_calibrated_file};
+use wakepath_hardware::machine::{HERE, MachineError, find_calibration_file};
 use wakepath_system::System;
 use wakepath_units::KernelVersion;
 
@@ -18,7 +18,7 @@ pub(super) fn find_machine_or_calibrated(
     if let Some(name) = name {
         return Ok((Machine::find(name)?, None));
     }
-    let file = match find_calibrated_file() {
+    let file = match find_calibration_file() {
         Ok(file) => file,
         Err(MachineError::NotCalibrated { .. }) => anyhow::bail!(
             "no machine is named, and this one is not calibrated; name one of `wakepath machine list` or a machine file by \
@@ -45,8 +45,8 @@ pub(super) fn find_machine_for_simulation(
         machine.kernel_from = Some("--kernel".to_owned());
     }
     if let Some(name) = drive {
-        let found = machine.find_drive(name).context("--drive")?;
-        machine.replace_drive(found);
+        let found = machine.find_own_or_known_drive(name).context("--drive")?;
+        machine.replace_drive_keeping_count(found);
     }
     Ok((machine, chosen))
 }

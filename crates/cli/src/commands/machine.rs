@@ -143,7 +143,7 @@ fn show_machine_model(
     match format {
         ShowFormat::Json => output::write_json(out, machine),
         ShowFormat::Csv => output::write_csv(out, FIGURE_HEADER, rows),
-        ShowFormat::States => write_states_as_input(&machine.declared_idle_states()?, out),
+        ShowFormat::States => write_states_as_input(&machine.common_declared_idle_states()?, out),
         ShowFormat::Table => {
             write_model_header(machine, out)?;
             let given = figures.iter().filter(|f| f.figure.is_given());

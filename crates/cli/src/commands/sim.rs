@@ -181,7 +181,7 @@ fn note_facts_for_readers(
         note!("{note}");
     }
     let declared = drive.power.as_ref().map(|power| &power.declared);
-    for contradiction in declared.iter().flat_map(|d| d.find_contradictions()) {
+    for contradiction in declared.iter().flat_map(|d| d.find_power_contradictions()) {
         warning!(
             "what {} declares contradicts itself: {contradiction}; its power is partly assumed \
              (`wakepath machine show`)",
@@ -210,7 +210,8 @@ fn without_study_context(error: anyhow::Error) -> anyhow::Error {
 fn choose_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
-    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran = recorded::find_recorded_system(&machine.name)
+        .map(RecordedSystem::kernel_policy_or_stand_in);
     let stands_in = ran.and_then(|ran| ran.stands_in);
     if let Some(told) = stands_in.filter(|_| {
         given

@@ -8,7 +8,7 @@ use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_tune::{
     Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
-    SearchRequest, Simulation, Space, TrialOutcome, search_space,
+    SearchRequest, Simulation, Space, TrialOutcome, search_best_policy_set,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -141,16 +141,18 @@ fn search_within_budget(
         let simulation = Simulation::new(
             machine,
             &loads,
-            request.objective.counts_rest(),
+            request.objective.counts_hours_of_rest(),
             cancelled,
             &count,
         )?;
-        let space = Space::new(machine, &args.over, |set| simulation.policies_in_force(set))?;
+        let space = Space::new(machine, &args.over, |set| {
+            simulation.policies_in_force_under(set)
+        })?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => budget_for_time(&simulation, time, args.seed)?,
         };
-        Ok(search_space(&space, request, &simulation)?)
+        Ok(search_best_policy_set(&space, request, &simulation)?)
     })
 }
 
@@ -170,9 +172,11 @@ fn budget_for_time(
         simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
-        Some(TrialOutcome::Ran(trial)) => {
-            Ok(Budget::from_time(time.as_secs_f64(), trial.requests, took))
-        }
+        Some(TrialOutcome::Ran(trial)) => Ok(Budget::from_seconds_at_measured_rate(
+            time.as_secs_f64(),
+            trial.requests,
+            took,
+        )),
         Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
         None => bail!("what is in force cannot be simulated"),
     }

@@ -80,7 +80,7 @@ fn clocks_end_where_the_settings_end_them() {
     let power = |machine: &Machine| {
         let cluster = &machine.cluster[0];
         let opp = cluster.opps.iter().find(|opp| opp.khz == 3_000_000);
-        cluster.active_power(opp.unwrap()).0
+        cluster.cpu_active_power(opp.unwrap()).0
     };
     assert!(power(&machine).abs_diff(power(&free)) <= 1);
     let percent = format!("{CPUS}/intel_pstate/max_perf_pct");

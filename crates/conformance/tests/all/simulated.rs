@@ -71,7 +71,7 @@ fn the_kernel_decides_as_the_simulator_under_latency_requests() -> Result<()> {
         return Ok(());
     }
     let (machine, workload) = (machine()?, workload()?);
-    let table = machine.declared_idle_states()?;
+    let table = machine.common_declared_idle_states()?;
     let states: Vec<StateRecord> = table.iter().map(StateRecord::from).collect();
     for version in VERSIONS {
         let Ok(source) = KernelSource::obtain_source(version, &source_cache_folder()) else {

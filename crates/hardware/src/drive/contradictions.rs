@@ -10,7 +10,7 @@ impl Drive {
     ///
     /// The NVMe Base Specification orders power states by maximum power, the highest first. Active and
     /// idle power are averages, so that neither can be above the maximum of its state.
-    pub fn find_contradictions(&self) -> Vec<String> {
+    pub fn find_power_contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
         let states = self.states.iter().enumerate();
         let known: Vec<(usize, &PowerState, Microwatts)> = states
@@ -66,7 +66,10 @@ mod tests {
 
     fn contradictions(name: &str) -> Vec<String> {
         let model = DriveLibrary::builtin().find_one_model(name).unwrap();
-        model.most_frequent_table().drive.find_contradictions()
+        model
+            .most_frequent_table()
+            .drive
+            .find_power_contradictions()
     }
 
     #[test]
@@ -76,11 +79,11 @@ mod tests {
             .find_one_model("KCM61RUL960G")
             .unwrap();
         let mut drive = model.most_frequent_table().drive.clone();
-        assert_eq!(drive.find_contradictions(), [""; 0]);
+        assert_eq!(drive.find_power_contradictions(), [""; 0]);
         drive.states[6].max_power = Some(Microwatts(10_000_000));
         drive.states[5].idle_power = Some(Microwatts(9_950_000));
         assert_eq!(
-            drive.find_contradictions(),
+            drive.find_power_contradictions(),
             [
                 "PS6 declares 10 W at most, more than the 9.9 W of PS5",
                 "PS5 declares 9.95 W idle, more than its maximum of 9.9 W",
@@ -97,7 +100,7 @@ mod tests {
         assert!(contradictions("MTFDHBK256TDP")[0].contains("PS0 declares 300 W active"));
         assert!(contradictions("CT1000P3SSD8").contains(&"PS0 declares 0 W active".to_owned()));
         let tables = DriveLibrary::builtin().tables();
-        let with = tables.filter(|t| !t.drive.find_contradictions().is_empty());
+        let with = tables.filter(|t| !t.drive.find_power_contradictions().is_empty());
         assert_eq!(with.count(), 61);
     }
 }

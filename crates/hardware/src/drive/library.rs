@@ -10,6 +10,10 @@ use serde::Deserialize;
 use wakepath_units::Microwatts;
 use wakepath_units::spelling::LONGEST_NAME;
 
+use super::name_words::{
+    has_requested_words_in_sequence, may_continue_as_other_product,
+    mean_likeness_of_requested_words, normalize_for_comparison,
+};
 use super::{Drive, MAX_POWER_STATES, PowerState, watts};
 
 const BUILTIN_TABLES: &str = include_str!("../../data/nvme_power_states.csv");
@@ -80,7 +84,7 @@ pub enum LookupError {
     )]
     TooLong(usize),
     /// No model name contains the requested name.
-    #[error("no drive has \"{name}\" in its model name{}", suggest_nearest(.nearest))]
+    #[error("no drive has \"{name}\" in its model name{}", name_nearest_or_list_command(.nearest))]
     Unknown {
         /// The requested name.
         name: String,
@@ -88,7 +92,7 @@ pub enum LookupError {
         nearest: Vec<String>,
     },
     /// Several model names contain the requested name.
-    #[error("\"{name}\" matches {} drives: {}", .candidates.len() + .more, list_names_and_count(.candidates, *.more))]
+    #[error("\"{name}\" matches {} drives: {}", .candidates.len() + .more, join_names_and_count_of_more(.candidates, *.more))]
     Ambiguous {
         /// The requested name.
         name: String,
@@ -100,7 +104,7 @@ pub enum LookupError {
     /// No model has exactly this name, but longer names contain these words.
     #[error(
         "no drive is called \"{name}\"; names with it: {}. They may be other products; give a whole name",
-        list_names_and_count(.candidates, *.more)
+        join_names_and_count_of_more(.candidates, *.more)
     )]
     Contained {
         /// The requested name.
@@ -111,7 +115,7 @@ pub enum LookupError {
         more: usize,
     },
     /// The drive model is known, but not with this firmware.
-    #[error("no table of {model} with firmware \"{firmware}\"; known: {}", list_names_and_count(.known, *.more))]
+    #[error("no table of {model} with firmware \"{firmware}\"; known: {}", join_names_and_count_of_more(.known, *.more))]
     UnknownFirmware {
         /// The model.
         model: String,
@@ -124,7 +128,7 @@ pub enum LookupError {
     },
 }
 
-fn suggest_nearest(nearest: &[String]) -> String {
+fn name_nearest_or_list_command(nearest: &[String]) -> String {
     if nearest.is_empty() {
         "; `wakepath drive list` prints them all".to_owned()
     } else {
@@ -132,7 +136,7 @@ fn suggest_nearest(nearest: &[String]) -> String {
     }
 }
 
-fn list_names_and_count(names: &[String], more: usize) -> String {
+fn join_names_and_count_of_more(names: &[String], more: usize) -> String {
     let names = names.join(", ");
     if more == 0 {
         names
@@ -161,9 +165,9 @@ impl DriveLibrary {
     /// # Errors
     /// The first row that has a field missing or malformed, belongs to no table, or is out of
     /// order; and facts on a model that has no table.
-    pub fn parse(tables: &str, facts: &str) -> Result<Self, LibraryError> {
-        let mut models = parse_models_and_tables(tables)?;
-        add_facts(&mut models, facts)?;
+    pub fn parse(tables_csv: &str, facts_toml: &str) -> Result<Self, LibraryError> {
+        let mut models = parse_power_states_csv(tables_csv)?;
+        add_labels_and_apst_support(&mut models, facts_toml)?;
         for model in &mut models {
             // The sort is stable: of two tables seen equally often, the first in the file wins.
             model.tables.sort_by_key(|t| std::cmp::Reverse(t.samples));
@@ -176,12 +180,12 @@ impl DriveLibrary {
         self.models.iter().flat_map(|m| &m.tables)
     }
 
-    fn models_where(&self, wanted: impl Fn(&CatalogEntry) -> bool) -> Vec<&CatalogEntry> {
+    fn list_models_where(&self, wanted: impl Fn(&CatalogEntry) -> bool) -> Vec<&CatalogEntry> {
         self.models.iter().filter(|model| wanted(model)).collect()
     }
 
     /// Models with `part` in the model string, or else in the label. Case and the width of gaps are ignored.
-    pub fn models_with_text(&self, part: &str) -> Vec<&CatalogEntry> {
+    pub fn models_with_text_in_name_or_label(&self, part: &str) -> Vec<&CatalogEntry> {
         let part = normalize_for_comparison(part);
         let by_name: Vec<_> = self
             .models
@@ -219,39 +223,41 @@ impl DriveLibrary {
         if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
             return Ok(model);
         }
-        let same_name = self.models_where(|m| normalize_for_comparison(&m.name) == folded);
-        let same_label = self.models_where(|m| {
+        let same_name = self.list_models_where(|m| normalize_for_comparison(&m.name) == folded);
+        let same_label = self.list_models_where(|m| {
             m.label
                 .as_ref()
                 .is_some_and(|l| normalize_for_comparison(l) == folded)
         });
-        let in_words = self
-            .models_where(|m| has_words_in_sequence(&normalize_for_comparison(&m.name), &folded));
+        let in_words = self.list_models_where(|m| {
+            has_requested_words_in_sequence(&normalize_for_comparison(&m.name), &folded)
+        });
         for found in [&same_name, &same_label] {
             if let [only] = found[..] {
                 return Ok(only);
             }
         }
         if let [only] = in_words[..]
-            && !has_further_word(&normalize_for_comparison(&only.name), &folded)
+            && !may_continue_as_other_product(&normalize_for_comparison(&only.name), &folded)
         {
             return Ok(only);
         }
         let name = name.to_owned();
         if in_words.len() > 1 {
-            let (candidates, more) = list_first_names(&in_words);
+            let (candidates, more) = first_names_and_count_of_more(&in_words);
             return Err(LookupError::Ambiguous {
                 name,
                 candidates,
                 more,
             });
         }
-        let contained = self.models_where(|m| normalize_for_comparison(&m.name).contains(&folded));
+        let contained =
+            self.list_models_where(|m| normalize_for_comparison(&m.name).contains(&folded));
         if contained.is_empty() {
-            let nearest = self.nearest_names(&folded);
+            let nearest = self.find_up_to_three_nearest_names(&folded);
             return Err(LookupError::Unknown { name, nearest });
         }
-        let (candidates, more) = list_first_names(&contained);
+        let (candidates, more) = first_names_and_count_of_more(&contained);
         Err(LookupError::Contained {
             name,
             candidates,
@@ -259,22 +265,26 @@ impl DriveLibrary {
         })
     }
 
-    /// Names of drives with `folded` in the label, or else the most similar names, best first; random matches are left
-    /// out.
-    fn nearest_names(&self, folded: &str) -> Vec<String> {
+    /// Names of drives with `folded_name` in the label, or else the most similar names, best first; random matches are
+    /// left out.
+    fn find_up_to_three_nearest_names(&self, folded_name: &str) -> Vec<String> {
         let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models
             .iter()
             .map(|m| {
                 let of_label = m.label.as_deref().map_or(0.0, |label| {
                     let label = normalize_for_comparison(label);
-                    if label.contains(folded) {
+                    if label.contains(folded_name) {
                         return f64::INFINITY;
                     }
-                    name_likeness(folded, &label)
+                    mean_likeness_of_requested_words(folded_name, &label)
                 });
                 (
-                    name_likeness(folded, &normalize_for_comparison(&m.name)).max(of_label),
+                    mean_likeness_of_requested_words(
+                        folded_name,
+                        &normalize_for_comparison(&m.name),
+                    )
+                    .max(of_label),
                     m,
                 )
             })
@@ -336,70 +346,15 @@ impl CatalogEntry {
     }
 }
 
-/// A name in lower case with single spaces, for comparisons.
-fn normalize_for_comparison(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
-    words.join(" ").to_lowercase()
-}
-
-/// The words of a name behind the requested words; `None` if the name does not have them.
-fn words_after<'a>(name: &'a str, asked: &str) -> Option<Vec<&'a str>> {
-    let (name, asked) = (split_into_words(name), split_into_words(asked));
-    let from = name
-        .windows(asked.len().max(1))
-        .position(|run| run == asked)?;
-    name.get(from + asked.len()..).map(<[&str]>::to_vec)
-}
-
-fn split_into_words(text: &str) -> Vec<&str> {
-    let parts = text.split(|c: char| !c.is_alphanumeric() && c != '.');
-    parts.filter(|word| !word.is_empty()).collect()
-}
-
-/// Whether the words asked for follow each other in a name.
-fn has_words_in_sequence(name: &str, asked: &str) -> bool {
-    words_after(name, asked).is_some()
-}
-
-/// Whether a name goes on with a word that may make it another product: `990 evo` is not `990 evo plus 4tb`. A
-/// capacity does not, nor does what follows a part number.
-fn has_further_word(name: &str, asked: &str) -> bool {
-    const PART_NUMBER: usize = 8;
-    let further = words_after(name, asked).and_then(|after| after.first().copied());
-    let last = split_into_words(asked).last().copied().unwrap_or_default();
-    let ends_with_part_number = last.len() >= PART_NUMBER && contains_digit(last);
-    further.is_some_and(|word| !contains_digit(word)) && !ends_with_part_number
-}
-
-fn contains_digit(word: &str) -> bool {
-    word.contains(|c: char| c.is_ascii_digit())
-}
-
 /// The first names of some models, and the number of further models.
-fn list_first_names(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
+fn first_names_and_count_of_more(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
     let names = models.iter().map(|m| m.name.clone()).take(LISTED).collect();
     (names, models.len().saturating_sub(LISTED))
 }
 
-/// How well every word asked for is found among the words of a name, 0 to 1.
-fn name_likeness(asked: &str, name: &str) -> f64 {
-    let separators = [' ', '-', '_', '/'];
-    let words: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
-    if words.is_empty() {
-        return 0.0;
-    }
-    let best_matches = words.iter().map(|word| {
-        name.split(separators)
-            .chain(std::iter::once(name))
-            .map(|candidate| strsim::normalized_damerau_levenshtein(word, candidate))
-            .fold(0.0, f64::max)
-    });
-    best_matches.sum::<f64>() / words.len() as f64
-}
-
 /// A row of the CSV file with power states.
 #[derive(Deserialize)]
-struct Row<'a> {
+struct PowerStateRow<'a> {
     model: &'a str,
     samples_with_this_table: u32,
     samples_of_model: u32,
@@ -431,7 +386,7 @@ struct Row<'a> {
     src_path_first_sample: &'a str,
 }
 
-impl Row<'_> {
+impl PowerStateRow<'_> {
     fn to_power_state(&self) -> Result<PowerState, String> {
         Ok(PowerState {
             // A power of 0 W is how smartctl prints "not reported".
@@ -453,7 +408,7 @@ impl Row<'_> {
         })
     }
 
-    fn to_drive_table(&self) -> Result<DriveTable, String> {
+    fn to_drive_table_without_states(&self) -> Result<DriveTable, String> {
         if usize::from(self.npss) >= MAX_POWER_STATES {
             return Err(format!("npss is {}, at most 31 is possible", self.npss));
         }
@@ -471,12 +426,20 @@ impl Row<'_> {
                 apsta: None,
                 source: self.first_sample_location(),
             },
-            firmwares: split_at_bars(self.firmware).map(str::to_owned).collect(),
+            firmwares: split_at_bars_without_empty(self.firmware)
+                .map(str::to_owned)
+                .collect(),
             samples: self.samples_with_this_table,
             samples_of_model: self.samples_of_model,
             nvme_version: Some(self.nvme_version.to_owned()).filter(|v| !v.is_empty()),
-            warning_temperatures_c: parse_temperatures("wctemp_C", self.warning_temperatures)?,
-            critical_temperatures_c: parse_temperatures("cctemp_C", self.critical_temperatures)?,
+            warning_temperatures_c: parse_degrees_between_bars(
+                "wctemp_C",
+                self.warning_temperatures,
+            )?,
+            critical_temperatures_c: parse_degrees_between_bars(
+                "cctemp_C",
+                self.critical_temperatures,
+            )?,
             apsta_source: None,
         })
     }
@@ -490,7 +453,7 @@ impl Row<'_> {
     }
 
     /// Whether the row is a further state of `table`.
-    fn continues_table(&self, table: &DriveTable) -> bool {
+    fn is_further_state_of(&self, table: &DriveTable) -> bool {
         let drive = &table.drive;
         drive.states.len() <= usize::from(drive.npss)
             && drive.model == self.model
@@ -499,85 +462,91 @@ impl Row<'_> {
     }
 }
 
-fn split_at_bars(text: &str) -> impl Iterator<Item = &str> {
+fn split_at_bars_without_empty(text: &str) -> impl Iterator<Item = &str> {
     text.split('|').filter(|part| !part.is_empty())
 }
 
-fn parse_optional_watts(field: &str, text: &str) -> Result<Option<Microwatts>, String> {
+fn parse_optional_watts(column: &str, text: &str) -> Result<Option<Microwatts>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     watts::parse_watts(text)
         .map(Some)
-        .ok_or_else(|| format!("{field} is \"{text}\", expected watts such as 0.0500"))
+        .ok_or_else(|| format!("{column} is \"{text}\", expected watts such as 0.0500"))
 }
 
-fn parse_optional_vendor(field: &str, text: &str) -> Result<Option<u16>, String> {
+fn parse_optional_vendor(column: &str, text: &str) -> Result<Option<u16>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     text.strip_prefix("0x")
         .and_then(|hex| u16::from_str_radix(hex, 16).ok())
         .map(Some)
-        .ok_or_else(|| format!("{field} is \"{text}\", expected a PCI id such as 0x144d"))
+        .ok_or_else(|| format!("{column} is \"{text}\", expected a PCI id such as 0x144d"))
 }
 
-fn parse_temperatures(field: &str, text: &str) -> Result<Vec<u16>, String> {
-    split_at_bars(text)
+fn parse_degrees_between_bars(column: &str, text: &str) -> Result<Vec<u16>, String> {
+    split_at_bars_without_empty(text)
         .map(str::parse)
         .collect::<Result<_, _>>()
-        .map_err(|_| format!("{field} is \"{text}\", expected degrees separated by |"))
+        .map_err(|_| format!("{column} is \"{text}\", expected degrees separated by |"))
 }
 
-fn parse_models_and_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headers = reader.headers().map_err(|e| csv_error(&e))?.clone();
+fn parse_power_states_csv(csv_text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
+    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
+    let headers = reader
+        .headers()
+        .map_err(|e| power_states_file_error_from_csv(&e))?
+        .clone();
     let mut catalog = Catalog::default();
     let mut open: Option<DriveTable> = None;
     let mut line = 1;
 
     let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|e| csv_error(&e))? {
+    while reader
+        .read_record(&mut record)
+        .map_err(|e| power_states_file_error_from_csv(&e))?
+    {
         line = record.position().map_or(0, csv::Position::line);
-        let row: Row = record
+        let row: PowerStateRow = record
             .deserialize(Some(&headers))
-            .map_err(|e| csv_error(&e))?;
+            .map_err(|e| power_states_file_error_from_csv(&e))?;
         if !open
             .as_ref()
-            .is_some_and(|table| row.continues_table(table))
+            .is_some_and(|table| row.is_further_state_of(table))
         {
             if let Some(complete) = open.take() {
                 catalog
-                    .add_complete_table(complete)
-                    .map_err(|what| tables_error(line, what))?;
+                    .check_and_add_complete_table(complete)
+                    .map_err(|what| power_states_file_error(line, what))?;
             }
             open = Some(
-                row.to_drive_table()
-                    .map_err(|what| tables_error(line, what))?,
+                row.to_drive_table_without_states()
+                    .map_err(|what| power_states_file_error(line, what))?,
             );
         }
         if let Some(table) = &mut open {
             let states = &mut table.drive.states;
             if usize::from(row.ps) != states.len() {
                 let what = format!("power state {} where {} belongs", row.ps, states.len());
-                return Err(tables_error(line, what));
+                return Err(power_states_file_error(line, what));
             }
             states.push(
                 row.to_power_state()
-                    .map_err(|what| tables_error(line, what))?,
+                    .map_err(|what| power_states_file_error(line, what))?,
             );
         }
     }
     if let Some(last) = open {
         catalog
-            .add_complete_table(last)
-            .map_err(|what| tables_error(line, what))?;
+            .check_and_add_complete_table(last)
+            .map_err(|what| power_states_file_error(line, what))?;
     }
     Ok(catalog.models)
 }
 
 /// An error in the file of power-state tables.
-fn tables_error(line: u64, what: String) -> LibraryError {
+fn power_states_file_error(line: u64, what: String) -> LibraryError {
     LibraryError {
         file: "nvme_power_states.csv",
         line,
@@ -585,8 +554,8 @@ fn tables_error(line: u64, what: String) -> LibraryError {
     }
 }
 
-fn csv_error(e: &csv::Error) -> LibraryError {
-    tables_error(e.position().map_or(0, csv::Position::line), e.to_string())
+fn power_states_file_error_from_csv(e: &csv::Error) -> LibraryError {
+    power_states_file_error(e.position().map_or(0, csv::Position::line), e.to_string())
 }
 
 /// The drive models read so far.
@@ -599,7 +568,7 @@ struct Catalog {
 
 impl Catalog {
     /// Adds a complete power-state table to its model. The error says which states are missing.
-    fn add_complete_table(&mut self, table: DriveTable) -> Result<(), String> {
+    fn check_and_add_complete_table(&mut self, table: DriveTable) -> Result<(), String> {
         let drive = &table.drive;
         if drive.states.len() != usize::from(drive.npss) + 1 {
             return Err(format!(
@@ -650,7 +619,7 @@ struct ApstSupport {
 }
 
 /// An error in the file of facts about drives.
-fn facts_error(line: u64, what: String) -> LibraryError {
+fn facts_file_error(line: u64, what: String) -> LibraryError {
     LibraryError {
         file: "drive_facts.toml",
         line,
@@ -658,12 +627,15 @@ fn facts_error(line: u64, what: String) -> LibraryError {
     }
 }
 
-fn add_facts(models: &mut [CatalogEntry], text: &str) -> Result<(), LibraryError> {
-    let facts: Facts = toml::from_str(text).map_err(|e| {
-        let line = e
-            .span()
-            .map_or(0, |s| text[..s.start].matches('\n').count() as u64 + 1);
-        facts_error(line, e.message().to_owned())
+fn add_labels_and_apst_support(
+    models: &mut [CatalogEntry],
+    facts_toml: &str,
+) -> Result<(), LibraryError> {
+    let facts: Facts = toml::from_str(facts_toml).map_err(|e| {
+        let line = e.span().map_or(0, |s| {
+            facts_toml[..s.start].matches('\n').count() as u64 + 1
+        });
+        facts_file_error(line, e.message().to_owned())
     })?;
     let index: HashMap<String, usize> = models
         .iter()
@@ -674,7 +646,7 @@ fn add_facts(models: &mut [CatalogEntry], text: &str) -> Result<(), LibraryError
         index
             .get(name)
             .copied()
-            .ok_or_else(|| facts_error(0, format!("no table of a drive named \"{name}\"")))
+            .ok_or_else(|| facts_file_error(0, format!("no table of a drive named \"{name}\"")))
     };
     for fact in facts.label {
         models[slot(&fact.model)?].label = Some(fact.label);
@@ -737,7 +709,7 @@ mod tests {
         assert_eq!(name("THNSF5256GPUK"), Ok("THNSF5256GPUK TOSHIBA"));
         assert_eq!(name("wd_black sn750 2tb"), Ok("WD_BLACK  SN750 2TB"));
         // A full name beats longer names that contain the same words.
-        assert!(library.models_with_text("Sabrent").len() > 1);
+        assert!(library.models_with_text_in_name_or_label("Sabrent").len() > 1);
         assert_eq!(name("Sabrent"), Ok("Sabrent"));
         // The name on the box, but only the whole of it: other capacities may have none.
         assert_eq!(name("Intel 760p 256GB"), Ok("INTEL SSDPEKKW256G8"));

@@ -7,6 +7,7 @@
 mod contradictions;
 pub mod id_ctrl;
 pub mod library;
+mod name_words;
 mod power_states;
 pub mod quirks;
 pub mod speeds;

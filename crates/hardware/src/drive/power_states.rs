@@ -41,7 +41,7 @@ pub struct PowerState {
 
 impl PowerState {
     /// Entry and exit together, in microseconds.
-    pub const fn total_latency_us(&self) -> u64 {
+    pub const fn entry_and_exit_latency_us(&self) -> u64 {
         self.entry_latency_us as u64 + self.exit_latency_us as u64
     }
 }

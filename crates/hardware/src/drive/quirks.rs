@@ -2,7 +2,7 @@
 //!
 //! The list is data (`data/quirks.toml`), read from Linux 6.12. What identifies a drive differs:
 //! some entries go by what Identify Controller says, most by PCI id, some by PCI id and computer.
-//! [`Quirks::find_on_drive`] tells the entries that apply to a drive for sure from those that its name makes
+//! [`Quirks::find_entries_for_drive`] tells the entries that apply to a drive for sure from those that its name makes
 //! likely.
 
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ pub enum QuirkKind {
 
 impl QuirkKind {
     /// The kernel's name.
-    pub const fn kernel_name(self) -> &'static str {
+    pub const fn kernel_constant_name(self) -> &'static str {
         match self {
             Self::NoDeepest => "NVME_QUIRK_NO_DEEPEST_PS",
             Self::NoApst => "NVME_QUIRK_NO_APST",
@@ -41,7 +41,7 @@ impl QuirkKind {
 
 impl QuirkKind {
     /// Name in `nvme.quirks=` and in the controller's attribute `quirks` (`nvme_quirk_name()`, Linux 7.0).
-    pub const fn short_name(self) -> &'static str {
+    pub const fn kernel_parameter_name(self) -> &'static str {
         match self {
             Self::NoDeepest => "no_deepest_ps",
             Self::NoApst => "no_apst",
@@ -132,7 +132,7 @@ pub struct PciId {
 }
 
 /// Parses four hexadecimal digits of a PCI id.
-fn parse_pci_number(text: &str) -> Option<u16> {
+fn parse_four_hexadecimal_digits(text: &str) -> Option<u16> {
     (text.len() == 4).then(|| u16::from_str_radix(text, 16).ok())?
 }
 
@@ -143,8 +143,8 @@ impl TryFrom<String> for PciId {
         text.split_once(':')
             .and_then(|(vendor, device)| {
                 Some(Self {
-                    vendor: parse_pci_number(vendor)?,
-                    device: parse_pci_number(device)?,
+                    vendor: parse_four_hexadecimal_digits(vendor)?,
+                    device: parse_four_hexadecimal_digits(device)?,
                 })
             })
             .ok_or_else(|| format!("\"{text}\" is no PCI id such as 8086:f1a5"))
@@ -167,16 +167,16 @@ pub struct Dmi {
 }
 
 impl Dmi {
-    fn matches_machine(&self, machine: &Self) -> bool {
-        accepts_any(&self.sys_vendor, &machine.sys_vendor)
-            && accepts_any(&self.product_name, &machine.product_name)
-            && accepts_any(&self.board_vendor, &machine.board_vendor)
-            && accepts_any(&self.board_name, &machine.board_name)
+    fn accepts_computer(&self, machine: &Self) -> bool {
+        is_empty_or_has_any(&self.sys_vendor, &machine.sys_vendor)
+            && is_empty_or_has_any(&self.product_name, &machine.product_name)
+            && is_empty_or_has_any(&self.board_vendor, &machine.board_vendor)
+            && is_empty_or_has_any(&self.board_name, &machine.board_name)
     }
 }
 
 /// Whether a list of accepted values is empty or has any of the given values.
-fn accepts_any(accepted: &[String], values: &[String]) -> bool {
+fn is_empty_or_has_any(accepted: &[String], values: &[String]) -> bool {
     accepted.is_empty() || values.iter().any(|value| accepted.contains(value))
 }
 
@@ -227,7 +227,7 @@ impl Quirks {
     }
 
     /// The explanation of a kind of quirk.
-    pub fn kind_text(&self, kind: QuirkKind) -> &KindText {
+    pub fn effect_and_override_of_kind(&self, kind: QuirkKind) -> &KindText {
         match kind {
             QuirkKind::NoDeepest => &self.kind.no_deepest,
             QuirkKind::NoApst => &self.kind.no_apst,
@@ -237,20 +237,24 @@ impl Quirks {
     }
 
     /// The list's entries that apply to `drive`, or probably do, in order.
-    pub fn find_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
+    pub fn find_entries_for_drive(
+        &self,
+        drive: &Drive,
+        place: &QuirkPlace,
+    ) -> Vec<(&Quirk, Certainty)> {
         self.entries
             .iter()
-            .filter_map(|quirk| Some((quirk, quirk.certainty_on_drive(drive, place)?)))
+            .filter_map(|quirk| Some((quirk, quirk.certainty_for_drive(drive, place)?)))
             .collect()
     }
 }
 
 impl Quirk {
-    fn certainty_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
+    fn certainty_for_drive(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
         if self
             .identify
             .as_ref()
-            .is_some_and(|c| !c.matches_identity(drive))
+            .is_some_and(|c| !c.is_met_by_drive(drive))
         {
             return None;
         }
@@ -259,7 +263,7 @@ impl Quirk {
             if !place
                 .dmi
                 .as_ref()
-                .is_some_and(|machine| wanted.matches_machine(machine))
+                .is_some_and(|machine| wanted.accepts_computer(machine))
             {
                 return None;
             }
@@ -270,7 +274,7 @@ impl Quirk {
             None => self
                 .likely
                 .as_ref()
-                .is_some_and(|l| l.match_drive(drive))
+                .is_some_and(|l| l.include_drive(drive))
                 .then_some(Certainty::Likely),
         }
     }
@@ -279,7 +283,7 @@ impl Quirk {
 impl IdentifyCriterion {
     /// Whether a drive meets the criterion, compared as the kernel does: the whole padded field (`string_matches()`,
     /// `core.c`), so that a longer name is another name. A [`Drive`]'s strings are without padding.
-    fn matches_identity(&self, drive: &Drive) -> bool {
+    fn is_met_by_drive(&self, drive: &Drive) -> bool {
         drive.vendor_id == Some(self.vendor)
             && self
                 .model
@@ -293,7 +297,7 @@ impl IdentifyCriterion {
 }
 
 impl LikelyModels {
-    fn match_drive(&self, drive: &Drive) -> bool {
+    fn include_drive(&self, drive: &Drive) -> bool {
         drive.vendor_id.is_none_or(|vendor| vendor == self.vendor)
             && self
                 .models
@@ -335,7 +339,7 @@ mod tests {
 
     fn found(drive: &Drive, place: &QuirkPlace) -> Vec<(QuirkKind, Certainty)> {
         Quirks::builtin()
-            .find_on_drive(drive, place)
+            .find_entries_for_drive(drive, place)
             .into_iter()
             .flat_map(|(q, c)| q.kinds.iter().map(move |k| (*k, c)))
             .collect()
@@ -364,7 +368,10 @@ mod tests {
             QuirkKind::SimpleSuspend,
             QuirkKind::ForceNoSimpleSuspend,
         ] {
-            assert_eq!(quirks.kind_text(kind).kernel_name, kind.kernel_name());
+            assert_eq!(
+                quirks.effect_and_override_of_kind(kind).kernel_name,
+                kind.kernel_constant_name()
+            );
         }
         for quirk in &quirks.entries {
             assert!(

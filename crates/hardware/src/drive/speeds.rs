@@ -124,7 +124,7 @@ impl fmt::Display for SpeedClass<'_> {
 impl SpeedClass<'_> {
     /// How similar another class is, as a list of common traits; more is closer. Flash counts before market, both
     /// before the generation of PCIe. Of classes that share neither, the commonest is the closest.
-    fn common_traits_with(self, other: SpeedClass<'_>) -> [bool; 6] {
+    fn rank_similarity_to(self, other: SpeedClass<'_>) -> [bool; 6] {
         let same_flash = self.flash == other.flash;
         let same_market = self.class == other.class;
         [
@@ -137,7 +137,7 @@ impl SpeedClass<'_> {
         ]
     }
 
-    fn has_same_lanes(self, other: SpeedClass<'_>) -> bool {
+    fn agrees_on_two_lanes(self, other: SpeedClass<'_>) -> bool {
         self.pcie_gen.ends_with("x2") == other.pcie_gen.ends_with("x2")
     }
 }
@@ -150,12 +150,12 @@ struct SpeedData {
     rows_by_model: HashMap<&'static str, Vec<usize>>,
 }
 
-fn builtin_speeds() -> &'static SpeedData {
+fn builtin_speeds_and_classes() -> &'static SpeedData {
     static DATA: OnceLock<SpeedData> = OnceLock::new();
     DATA.get_or_init(|| {
-        let rows: Vec<SpeedRow> = read_rows(SPEEDS);
+        let rows: Vec<SpeedRow> = read_well_formed_csv_rows(SPEEDS);
         let mut rows_by_model: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, names) in list_model_fields().enumerate() {
+        for (index, names) in list_model_fields_of_speed_rows().enumerate() {
             for name in names.split('|') {
                 rows_by_model.entry(name).or_default().push(index);
             }
@@ -168,20 +168,20 @@ fn builtin_speeds() -> &'static SpeedData {
         }
         SpeedData {
             rows,
-            classes: read_rows(CLASSES),
+            classes: read_well_formed_csv_rows(CLASSES),
             rows_by_model,
         }
     })
 }
 
 /// The model lists of all rows, from the first field: model names have neither commas nor quotes.
-fn list_model_fields() -> impl Iterator<Item = &'static str> {
+fn list_model_fields_of_speed_rows() -> impl Iterator<Item = &'static str> {
     let lines = SPEEDS.lines().skip(1);
     lines.map(|line| line.split(',').next().unwrap_or_default())
 }
 
-fn read_rows<T: serde::de::DeserializeOwned>(text: &str) -> Vec<T> {
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
+fn read_well_formed_csv_rows<T: serde::de::DeserializeOwned>(csv_text: &str) -> Vec<T> {
+    let mut reader = csv::Reader::from_reader(csv_text.as_bytes());
     reader.deserialize().filter_map(Result::ok).collect()
 }
 
@@ -189,45 +189,47 @@ impl DriveSpeeds {
     /// Speeds of a drive by its model string. A model without published speeds has the medians of the class that is
     /// most likely by its NVMe version.
     pub fn for_model(model: &str) -> Self {
-        let data = builtin_speeds();
+        let data = builtin_speeds_and_classes();
         let indices = data.rows_by_model.get(model).map_or(&[][..], Vec::as_slice);
         let rows: Vec<&SpeedRow> = indices.iter().map(|index| &data.rows[*index]).collect();
         let (class, is_known) = match rows.first() {
             Some(row) => (row.speed_class(), true),
-            None => (guess_speed_class(model), false),
+            None => (guess_speed_class_by_nvme_version(model), false),
         };
-        let find = Finder {
+        let find = SpeedFinder {
             rows,
             class,
             is_known,
         };
         Self {
-            read_mb_per_s: find.find_rate(
+            read_mb_per_s: find.find_rate_over_similar_link(
                 1.0,
                 |row| row.seq_read_mb_s,
                 |c| (c.seq_read_mb_s, c.n_seq_read_mb_s),
             ),
-            write_mb_per_s: find.find_rate(
+            write_mb_per_s: find.find_rate_over_similar_link(
                 1.0,
                 |row| row.seq_write_mb_s,
                 |c| (c.seq_write_mb_s, c.n_seq_write_mb_s),
             ),
-            read_iops: find.find_rate(
+            read_iops: find.find_rate_over_similar_link(
                 1e3,
                 |row| row.rand_read_kiops_max,
                 |c| (c.rand_read_kiops_max, c.n_rand_read_kiops_max),
             ),
-            write_iops: find.find_rate(
+            write_iops: find.find_rate_over_similar_link(
                 1e3,
                 |row| row.rand_write_kiops_max,
                 |c| (c.rand_write_kiops_max, c.n_rand_write_kiops_max),
             ),
-            read_us: find.find_time(|row| row.qd1_read_us, |c| (c.qd1_read_us, c.n_qd1_read_us)),
-            write_us: find.find_time(
+            read_us: find.find_time_us(|row| row.qd1_read_us, |c| (c.qd1_read_us, c.n_qd1_read_us)),
+            write_us: find.find_time_us(
                 |row| row.qd1_write_us,
                 |c| (c.qd1_write_us, c.n_qd1_write_us),
             ),
-            flush_us: find.find_time(SpeedRow::flush_time_us, |c| (c.flush_us, c.n_flush_us)),
+            flush_us: find.find_time_us(SpeedRow::flush_us_or_0_if_protected, |c| {
+                (c.flush_us, c.n_flush_us)
+            }),
         }
     }
 
@@ -264,7 +266,7 @@ impl SpeedRow {
     }
 
     /// Time of a flush in us. With power-loss protection there is nothing to flush, hence 0.
-    fn flush_time_us(&self) -> Option<f64> {
+    fn flush_us_or_0_if_protected(&self) -> Option<f64> {
         self.flush_us.or((self.plp == "yes").then_some(0.0))
     }
 }
@@ -281,7 +283,7 @@ impl ClassRow {
 }
 
 /// The class that a model without published speeds most likely belongs to.
-fn guess_speed_class(model: &str) -> SpeedClass<'static> {
+fn guess_speed_class_by_nvme_version(model: &str) -> SpeedClass<'static> {
     let known = DriveLibrary::builtin().find_one_model(model).ok();
     let version = known.and_then(|entry| entry.most_frequent_table().nvme_version.as_deref());
     let is_new = version.is_some_and(|version| !version.starts_with('<') && version >= PCIE_4_FROM);
@@ -292,7 +294,7 @@ fn guess_speed_class(model: &str) -> SpeedClass<'static> {
 }
 
 /// Finds the speeds of a model, or of the classes nearest to it.
-struct Finder<'a> {
+struct SpeedFinder<'a> {
     rows: Vec<&'a SpeedRow>,
     class: SpeedClass<'a>,
     /// Whether the class is the model's own, rather than a likely one.
@@ -302,27 +304,27 @@ struct Finder<'a> {
 /// Reads the median of a class, with the number of figures behind it.
 type ClassMedian = fn(&ClassRow) -> (Option<f64>, u32);
 
-impl Finder<'_> {
+impl SpeedFinder<'_> {
     /// Finds a rate in units of `scale`. The link bounds it, so a class with two lanes says nothing about one with
     /// four.
-    fn find_rate(
+    fn find_rate_over_similar_link(
         &self,
         scale: f64,
         published: fn(&SpeedRow) -> Option<f64>,
         median: ClassMedian,
     ) -> Figure {
-        self.find_figure(scale, published, median, |own, other| {
-            own.has_same_lanes(other)
+        self.find_published_or_median(scale, published, median, |own, other| {
+            own.agrees_on_two_lanes(other)
         })
     }
 
     /// Finds a time in us, which hardly depends on the link.
-    fn find_time(&self, published: fn(&SpeedRow) -> Option<f64>, median: ClassMedian) -> Figure {
-        self.find_figure(1.0, published, median, |_, _| true)
+    fn find_time_us(&self, published: fn(&SpeedRow) -> Option<f64>, median: ClassMedian) -> Figure {
+        self.find_published_or_median(1.0, published, median, |_, _| true)
     }
 
     /// Finds a figure of the model, else of its class, else of the most similar class that is `comparable` and has one.
-    fn find_figure(
+    fn find_published_or_median(
         &self,
         scale: f64,
         published: fn(&SpeedRow) -> Option<f64>,
@@ -339,13 +341,16 @@ impl Finder<'_> {
             let source = format!("{}, {}{note}", row.kind, row.source);
             return Figure::with_own_source(value * scale, source);
         }
-        let medians = builtin_speeds().classes.iter().filter_map(|row| {
-            let (value, n) = median(row);
-            Some((row.speed_class(), value?, n))
-        });
+        let medians = builtin_speeds_and_classes()
+            .classes
+            .iter()
+            .filter_map(|row| {
+                let (value, n) = median(row);
+                Some((row.speed_class(), value?, n))
+            });
         let similar = medians
             .filter(|(class, ..)| comparable(self.class, *class) || *class == COMMONEST)
-            .max_by_key(|(class, _, n)| (self.class.common_traits_with(*class), *n));
+            .max_by_key(|(class, _, n)| (self.class.rank_similarity_to(*class), *n));
         let Some((class, value, n)) = similar else {
             return Figure::default();
         };
@@ -364,14 +369,14 @@ mod tests {
 
     #[test]
     fn every_row_is_read_and_names_drives_of_the_library() {
-        let (data, library) = (builtin_speeds(), DriveLibrary::builtin());
+        let (data, library) = (builtin_speeds_and_classes(), DriveLibrary::builtin());
         assert_eq!(data.rows.len() + 1, SPEEDS.lines().count());
         assert_eq!(data.classes.len() + 1, CLASSES.lines().count());
         assert_eq!(data.rows_by_model.len(), 331);
         for model in data.rows_by_model.keys() {
             assert_eq!(&library.find_one_model(model).unwrap().name, model);
         }
-        for (row, list) in data.rows.iter().zip(list_model_fields()) {
+        for (row, list) in data.rows.iter().zip(list_model_fields_of_speed_rows()) {
             assert_eq!(row.models, list);
             assert!(row.source.contains('.'), "{list}: {}", row.source);
         }
@@ -448,12 +453,14 @@ mod tests {
 
     #[test]
     fn medians_of_flushes_leave_out_those_timed_with_a_write() {
-        for class in &builtin_speeds().classes {
-            let rows = builtin_speeds().rows.iter().filter(|row| {
+        for class in &builtin_speeds_and_classes().classes {
+            let rows = builtin_speeds_and_classes().rows.iter().filter(|row| {
                 row.speed_class() == class.speed_class()
                     && !row.note.contains("write + fdatasync together")
             });
-            let mut flushes: Vec<f64> = rows.filter_map(SpeedRow::flush_time_us).collect();
+            let mut flushes: Vec<f64> = rows
+                .filter_map(SpeedRow::flush_us_or_0_if_protected)
+                .collect();
             flushes.sort_by(f64::total_cmp);
             let n = flushes.len();
             let middle = n.checked_sub(1).map(|last| [last / 2, n / 2]);

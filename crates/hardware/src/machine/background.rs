@@ -96,7 +96,7 @@ impl Instances {
 impl Background {
     /// The timer that triggers the work: the timer wheel for a task, a high-resolution timer for an interrupt, unless
     /// the file says otherwise.
-    pub fn timer_in_use(&self) -> BackgroundTimer {
+    pub fn given_or_usual_timer(&self) -> BackgroundTimer {
         self.timer.unwrap_or(match self.runs {
             Runs::Task => BackgroundTimer::Wheel,
             Runs::Interrupt => BackgroundTimer::Precise,

@@ -11,29 +11,32 @@ impl Machine {
     /// Walks the TOML tables, so that no figure is left out when new keys appear.
     pub(super) fn copy_with_assumed_figures(&self) -> Result<Self, MachineError> {
         let table = Table::try_from(self)
-            .map_err(|e| MachineError::invalid_value(&self.name, "machine", e.to_string()))?;
+            .map_err(|e| MachineError::invalid_value_error(&self.name, "machine", e.to_string()))?;
         let mut value = Value::Table(table);
-        mark_figures_assumed(&mut value, &self.name, "");
+        assume_figures_and_tell_if_given(&mut value, &self.name, "");
         value.try_into().map_err(|e: toml::de::Error| {
-            MachineError::invalid_value(&self.name, "machine", e.to_string())
+            MachineError::invalid_value_error(&self.name, "machine", e.to_string())
         })
     }
 }
 
 /// Marks the figures in a TOML value as assumed; `source` belongs to the surrounding table. `false`: a figure that is
 /// not given.
-fn mark_figures_assumed(value: &mut Value, lender: &str, source: &str) -> bool {
+fn assume_figures_and_tell_if_given(value: &mut Value, lender: &str, source: &str) -> bool {
     match value {
         Value::Array(list) => {
             for value in list {
-                mark_figures_assumed(value, lender, source);
+                assume_figures_and_tell_if_given(value, lender, source);
             }
         }
         Value::Table(table) => {
             if let (Some(number), Some(origin)) = (table.get("value"), table.get("origin")) {
                 let because = match origin {
                     Value::String(word) if word == "default" => return false,
-                    Value::Table(because) => because.values().next().and_then(origin_text),
+                    Value::Table(because) => because
+                        .values()
+                        .next()
+                        .and_then(origin_text_or_measured_statistic),
                     _ => None,
                 };
                 let because = because.unwrap_or(source);
@@ -47,7 +50,7 @@ fn mark_figures_assumed(value: &mut Value, lender: &str, source: &str) -> bool {
             }
             let own = table.get("source").and_then(Value::as_str);
             let source = own.unwrap_or(source).to_owned();
-            table.retain(|_, value| mark_figures_assumed(value, lender, &source));
+            table.retain(|_, value| assume_figures_and_tell_if_given(value, lender, &source));
         }
         _ => {}
     }
@@ -55,7 +58,7 @@ fn mark_figures_assumed(value: &mut Value, lender: &str, source: &str) -> bool {
 }
 
 /// The text of a figure's origin: its own, or what was measured.
-fn origin_text(because: &Value) -> Option<&str> {
+fn origin_text_or_measured_statistic(because: &Value) -> Option<&str> {
     because.as_str().or_else(|| because.get("what")?.as_str())
 }
 

@@ -2,7 +2,7 @@
 
 use wakepath_units::spelling::most_similar_name;
 
-use super::file::parse_complete;
+use super::file::parse_machine_without_like;
 use super::{Machine, MachineError};
 
 /// The built-in machines, each with the text of the machine file.
@@ -32,14 +32,14 @@ pub fn builtin_machine_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The text of a built-in machine's file.
-pub(super) fn find_builtin_text(name: &str) -> Option<&'static str> {
+pub(super) fn find_builtin_machine_text(name: &str) -> Option<&'static str> {
     let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
     Some(text)
 }
 
 /// Loads a built-in machine, which lends figures to others.
 pub(super) fn load_builtin_machine(name: &str) -> Result<Machine, MachineError> {
-    let Some(text) = find_builtin_text(name) else {
+    let Some(text) = find_builtin_machine_text(name) else {
         let nearest = most_similar_name(name, builtin_machine_names()).map_or("", |(_, near)| near);
         return Err(MachineError::Unknown {
             name: name.to_owned(),
@@ -47,5 +47,5 @@ pub(super) fn load_builtin_machine(name: &str) -> Result<Machine, MachineError> 
             known: builtin_machine_names().collect::<Vec<_>>().join(", "),
         });
     };
-    parse_complete(text, name)
+    parse_machine_without_like(text, name)
 }

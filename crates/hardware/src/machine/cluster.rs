@@ -17,7 +17,7 @@ pub struct Cluster {
     /// Number of CPUs (hardware threads), 1 to 4096.
     pub cpus: usize,
     /// Hardware threads per core. Absent: 1.
-    #[serde(default = "default_of_one")]
+    #[serde(default = "one_thread_per_core")]
     pub threads_per_core: usize,
     /// Throughput of a core with all threads busy, relative to one busy thread. Absent: threads do not slow each other
     /// down.
@@ -151,6 +151,6 @@ impl Cluster {
     }
 }
 
-const fn default_of_one() -> usize {
+const fn one_thread_per_core() -> usize {
     1
 }

@@ -11,12 +11,12 @@ use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
 impl Machine {
     /// The machine's idle states as declared to a governor, without overrides per core type
-    /// ([`Self::declared_idle_states_of`]).
+    /// ([`Self::declared_idle_states_on_cluster`]).
     ///
     /// # Errors
     /// The states form no valid table; impossible on a checked machine.
-    pub fn declared_idle_states(&self) -> Result<IdleStates, IdleStatesError> {
-        to_declared_table(&self.idle_state)
+    pub fn common_declared_idle_states(&self) -> Result<IdleStates, IdleStatesError> {
+        to_declared_idle_states(&self.idle_state)
     }
 
     /// Switches idle states off, as writing 1 to their `disable` files in sysfs does on every CPU:
@@ -25,7 +25,7 @@ impl Machine {
     /// # Errors
     /// No state has this name, or none would remain.
     pub fn disable_idle_states_everywhere(&mut self, names: &[&str]) -> Result<(), MachineError> {
-        self.check_can_disable(&self.cluster, names)?;
+        self.check_states_can_be_disabled(&self.cluster, names)?;
         for state in &mut self.idle_state {
             state.disabled |= names.contains(&state.name.as_str());
         }
@@ -33,14 +33,14 @@ impl Machine {
     }
 
     /// The idle states of a cluster's CPUs, shallowest first: as many as the machine has, under the same names.
-    pub fn idle_states_of(&self, cluster: &Cluster) -> Cow<'_, [MachineIdleState]> {
+    pub fn idle_states_on_cluster(&self, cluster: &Cluster) -> Cow<'_, [MachineIdleState]> {
         if cluster.idle_state.is_empty() {
             return Cow::Borrowed(&self.idle_state);
         }
         let mut states = self.idle_state.clone();
         for own in &cluster.idle_state {
             if let Some(state) = states.iter_mut().find(|s| s.name == own.name) {
-                own.override_figures_of(state);
+                own.override_machine_state(state);
             }
         }
         Cow::Owned(states)
@@ -50,11 +50,11 @@ impl Machine {
     ///
     /// # Errors
     /// The states form no valid table; impossible on a checked machine.
-    pub fn declared_idle_states_of(
+    pub fn declared_idle_states_on_cluster(
         &self,
         cluster: &Cluster,
     ) -> Result<IdleStates, IdleStatesError> {
-        to_declared_table(&self.idle_states_of(cluster))
+        to_declared_idle_states(&self.idle_states_on_cluster(cluster))
     }
 
     /// Switches idle states off on the CPUs of one cluster only, as [`Self::disable_idle_states_everywhere`] does on all.
@@ -68,9 +68,11 @@ impl Machine {
     ) -> Result<(), MachineError> {
         let Some(index) = self.cluster.iter().position(|c| c.name == cluster) else {
             let message = format!("no cluster is called '{cluster}'");
-            return Err(MachineError::invalid_value(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value_error(
+                &self.name, "cluster", message,
+            ));
         };
-        self.check_can_disable(&self.cluster[index..=index], names)?;
+        self.check_states_can_be_disabled(&self.cluster[index..=index], names)?;
         let own = &mut self.cluster[index].idle_state;
         for name in names {
             match own.iter_mut().find(|state| state.name == *name) {
@@ -85,7 +87,7 @@ impl Machine {
     }
 
     /// Checks that the idle states exist, and that each cluster keeps an enabled state without them.
-    pub(super) fn check_can_disable(
+    pub(super) fn check_states_can_be_disabled(
         &self,
         clusters: &[Cluster],
         names: &[&str],
@@ -97,7 +99,7 @@ impl Machine {
                     "no state '{name}' to disable; the states are {}",
                     known.join(", ")
                 );
-                return Err(MachineError::invalid_value(
+                return Err(MachineError::invalid_value_error(
                     &self.name,
                     "idle_state",
                     message,
@@ -105,11 +107,11 @@ impl Machine {
             }
         }
         for cluster in clusters {
-            let states = self.idle_states_of(cluster);
+            let states = self.idle_states_on_cluster(cluster);
             let mut states_left = states.iter().filter(|s| !s.disabled);
             if states_left.all(|s| names.contains(&s.name.as_str())) {
                 let message = "at least one state has to stay enabled";
-                return Err(MachineError::invalid_value(
+                return Err(MachineError::invalid_value_error(
                     &self.name,
                     "idle_state",
                     message,
@@ -121,9 +123,9 @@ impl Machine {
 
     /// The deepest idle state that a CPU may be in: enabled and within its latency request, or else the shallowest
     /// enabled one.
-    pub fn deepest_allowed_idle_state(&self, cpu: usize) -> Option<usize> {
+    pub fn deepest_allowed_state_index(&self, cpu: usize) -> Option<usize> {
         let limit = self.smallest_latency_request(cpu);
-        let states = self.idle_states_of(self.cluster_of(cpu)?);
+        let states = self.idle_states_on_cluster(self.cluster_of(cpu)?);
         let deepest = states.iter().rposition(|s| {
             !s.disabled && limit.is_none_or(|limit| s.exit_latency_us.micros_to_time() <= limit)
         });
@@ -132,7 +134,7 @@ impl Machine {
 }
 
 /// A table of idle states as a governor sees it.
-pub(super) fn to_declared_table(
+pub(super) fn to_declared_idle_states(
     states: &[MachineIdleState],
 ) -> Result<IdleStates, IdleStatesError> {
     let declared = states.iter().map(|s| IdleState {
@@ -165,8 +167,8 @@ mod tests {
         machine.check().unwrap();
         let mut states = machine.idle_state.iter();
         let sleep = states.position(|s| s.name == "cpu-sleep").unwrap();
-        let little = &machine.idle_states_of(&machine.cluster[0])[sleep];
-        let big = &machine.idle_states_of(&machine.cluster[1])[sleep];
+        let little = &machine.idle_states_on_cluster(&machine.cluster[0])[sleep];
+        let big = &machine.idle_states_on_cluster(&machine.cluster[1])[sleep];
         assert!((big.exit_latency_us.value - 300.0).abs() < 1e-9);
         assert_eq!(
             little.exit_latency_us,
@@ -193,7 +195,7 @@ mod tests {
         let again = Machine::parse(&text, "written").unwrap();
         let cluster = &again.cluster[1];
         assert!(cluster.idle_state[0].disabled);
-        let own = again.idle_states_of(cluster);
+        let own = again.idle_states_on_cluster(cluster);
         assert!(own.iter().any(|s| s.name == "cpu-sleep" && s.disabled));
         assert_eq!(again.to_toml().unwrap(), text);
     }

@@ -32,7 +32,10 @@ pub struct Cppc {
     pub ranking: Vec<u8>,
     /// The kernel prefers cores with the highest rank, as without `amd_prefcore=disable` on the command line. Absent:
     /// `true`.
-    #[serde(default = "on_by_default", skip_serializing_if = "Clone::clone")]
+    #[serde(
+        default = "preferred_cores_by_default",
+        skip_serializing_if = "Clone::clone"
+    )]
     pub preferred_cores: bool,
     /// Why, where the source does not say it.
     #[serde(default)]
@@ -46,7 +49,7 @@ pub struct Cppc {
     pub full_at_percent: Figure,
 }
 
-const fn on_by_default() -> bool {
+const fn preferred_cores_by_default() -> bool {
     true
 }
 
@@ -58,7 +61,10 @@ impl Cppc {
     }
 
     /// The first fault of the performance scale in a cluster with `cores` cores: key and explanation.
-    pub(super) fn first_fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
+    pub(super) fn first_invalid_key_and_reason(
+        &self,
+        cores: usize,
+    ) -> Option<(&'static str, &'static str)> {
         let levels = [
             self.lowest,
             self.lowest_nonlinear,

@@ -75,7 +75,7 @@ pub struct Machine {
     pub page_cache: PageCache,
     /// The drive that the workload uses.
     pub drive: DriveModel,
-    /// Further drives of a captured machine, known to [`Machine::find_drive`].
+    /// Further drives of a captured machine, known to [`Machine::find_own_or_known_drive`].
     #[serde(default, rename = "other_drive", skip_serializing_if = "Vec::is_empty")]
     pub other_drives: Vec<DriveModel>,
     /// Power that belongs to no CPU or cluster.
@@ -157,7 +157,7 @@ impl Machine {
 
     /// Replaces the latency request of these CPUs, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
     /// System-wide requests stay in force.
-    pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
+    pub fn replace_latency_request_of_cpus(&mut self, cpus: &[usize], us: Option<u64>) {
         self.latency_requests.retain_mut(|request| {
             let of_system = request.cpus.is_empty();
             request.cpus.retain(|cpu| !cpus.contains(cpu));
@@ -170,7 +170,7 @@ impl Machine {
     }
 
     /// Replaces the machine's drives, keeping their number.
-    pub fn replace_drive(&mut self, drive: DriveModel) {
+    pub fn replace_drive_keeping_count(&mut self, drive: DriveModel) {
         self.drive = DriveModel {
             count: self.drive.count,
             chunk_kib: self.drive.chunk_kib.clone(),

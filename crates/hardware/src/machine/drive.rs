@@ -17,7 +17,7 @@ pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = add_declared_form_to_schema)]
+#[schemars(transform = add_declared_drive_form_to_schema)]
 pub struct DriveModel {
     /// Title of the drive.
     pub name: String,
@@ -63,7 +63,7 @@ pub struct DriveModel {
     #[serde(default)]
     pub reads_by_address: Figure,
     /// Number of such drives, striped (RAID0), 1 to 1024. Absent: 1.
-    #[serde(default = "default_of_one")]
+    #[serde(default = "one_drive")]
     pub count: usize,
     /// Bytes of a striped volume on one drive before the next drive follows; needed with several drives.
     #[schemars(extend("unit" = "KiB"))]
@@ -83,12 +83,12 @@ pub struct DriveModel {
     pub flash: Option<Flash>,
     /// Power states with all that is known of them, as results keep them; a machine file may give the declared states
     /// alone (`declared`), and the rest is assumed. Absent: the drive never sleeps and has no known power.
-    #[schemars(rename = "power")]
+#[schemars(rename = "power")]
     #[serde(
         default,
         rename(deserialize = "declared"),
         alias = "power",
-        deserialize_with = "deserialize_power",
+        deserialize_with = "deserialize_complete_or_declared_power",
         skip_serializing_if = "Option::is_none"
     )]
     pub power: Option<DrivePower>,
@@ -102,7 +102,7 @@ pub struct DriveModel {
 }
 
 /// Adds the second form of [`DriveModel::power`]: the power states as the drive declares them.
-fn add_declared_form_to_schema(schema: &mut schemars::Schema) {
+fn add_declared_drive_form_to_schema(schema: &mut schemars::Schema) {
     if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
         properties.insert(
             "declared".to_owned(),
@@ -142,7 +142,9 @@ pub struct Transition {
     pub idle_ms: u32,
 }
 
-fn deserialize_power<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Error> {
+fn deserialize_complete_or_declared_power<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<DrivePower>, D::Error> {
     let table = toml::Table::deserialize(from)?;
     let complete = table.contains_key("declared");
     let power = if complete {
@@ -267,9 +269,9 @@ impl DrivePower {
             .iter()
             .map(TruePowerState::from_declared_state)
             .collect();
-        let (active_w, idle_w) = active_and_idle_power(drive, &states);
+        let (active_w, idle_w) = declared_or_assumed_active_and_idle_power(drive, &states);
         Self {
-            transition_w: half_way_power(&idle_w, &active_w),
+            transition_w: assume_half_way_power(&idle_w, &active_w),
             active_w,
             idle_w,
             rest_after_ms: Figure::assumed(1.0, "a link rests within milliseconds"),
@@ -285,13 +287,13 @@ impl DrivePower {
         if self.transition_w.is_given() {
             self.transition_w.watts_to_power()
         } else {
-            half_way_power(&self.idle_w, &self.active_w).watts_to_power()
+            assume_half_way_power(&self.idle_w, &self.active_w).watts_to_power()
         }
     }
 
     /// The non-operational state that draws most, by index.
     pub(super) fn sleep_state_with_most_power(&self) -> Option<(usize, &Figure)> {
-        sleep_state_with_most_power(&self.declared, &self.states)
+        sleep_state_with_most_power_of_drive(&self.declared, &self.states)
     }
 }
 
@@ -299,7 +301,7 @@ impl DrivePower {
 /// a drive declares come without a power. A controller that saves or restores its state does something, but gives no
 /// data; and above 1.2 W an SN530 would draw more under the current APST rule on workflow 7 of its publication (Linux
 /// commit ebd8a93aa4f5), which says that of other drives only.
-pub(super) fn half_way_power(idle: &Figure, active: &Figure) -> Figure {
+pub(super) fn assume_half_way_power(idle: &Figure, active: &Figure) -> Figure {
     Figure::assumed(
         idle.value.midpoint(active.value),
         "half-way between idle and active power; no drive declares it",
@@ -307,7 +309,7 @@ pub(super) fn half_way_power(idle: &Figure, active: &Figure) -> Figure {
 }
 
 /// The non-operational state that draws most, by index ([`DrivePower::sleep_state_with_most_power`]).
-fn sleep_state_with_most_power<'a>(
+fn sleep_state_with_most_power_of_drive<'a>(
     drive: &Drive,
     states: &'a [TruePowerState],
 ) -> Option<(usize, &'a Figure)> {
@@ -320,12 +322,15 @@ fn sleep_state_with_most_power<'a>(
 
 /// Power of a drive at work, and idle in PS0, declared or else assumed. `states` has the power of each state. Active
 /// power is at least idle power, and idle power at least sleep power.
-fn active_and_idle_power(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
+fn declared_or_assumed_active_and_idle_power(
+    drive: &Drive,
+    states: &[TruePowerState],
+) -> (Figure, Figure) {
     let first = drive.states.first().copied().unwrap_or_default();
-    let most = first.max_power.map_or(5.0, to_watts);
+    let most = first.max_power.map_or(5.0, microwatts_to_watts);
     let [active_power, idle_power] = [first.active_power, first.idle_power].map(|power| {
         power
-            .map(to_watts)
+            .map(microwatts_to_watts)
             .filter(|p| (f64::EPSILON..=most).contains(p))
     });
     let mut active = active_power.map_or_else(
@@ -333,14 +338,14 @@ fn active_and_idle_power(drive: &Drive, states: &[TruePowerState]) -> (Figure, F
         Figure::covered_by_table_source,
     );
     let mut idle = idle_power.map_or_else(
-        || assume_idle_power(drive, most),
+        || assume_idle_power_of_ps0(drive, most),
         Figure::covered_by_table_source,
     );
     if idle.value > active.value {
         idle = Figure::assumed(active.value, "at most what it draws at work");
     }
     if let Some((ps, asleep)) =
-        sleep_state_with_most_power(drive, states).filter(|(_, p)| p.value > idle.value)
+        sleep_state_with_most_power_of_drive(drive, states).filter(|(_, p)| p.value > idle.value)
     {
         idle = Figure::assumed(
             asleep.value,
@@ -353,11 +358,11 @@ fn active_and_idle_power(drive: &Drive, states: &[TruePowerState]) -> (Figure, F
     (active, idle)
 }
 
-/// Idle power in PS0 that is assumed for a drive that declares none; `most`: maximum power of PS0 in W.
-fn assume_idle_power(drive: &Drive, most: f64) -> Figure {
+/// Idle power in PS0 that is assumed for a drive that declares none; `max_power_w`: maximum power of PS0 in W.
+fn assume_idle_power_of_ps0(drive: &Drive, max_power_w: f64) -> Figure {
     let working = drive.states.iter().filter(|s| !s.non_operational);
-    let mut powers = working.filter_map(|s| s.max_power).map(to_watts);
-    let first = powers.next().unwrap_or(most);
+    let mut powers = working.filter_map(|s| s.max_power).map(microwatts_to_watts);
+    let first = powers.next().unwrap_or(max_power_w);
     match powers.min_by(f64::total_cmp) {
         Some(last) if last >= first => Figure::assumed(
             0.48 * first / 5.0,
@@ -375,7 +380,7 @@ impl DriveModel {
     /// The model of a drive by its declared power states, with the speeds of its model or class.
     pub fn from_declared_drive(drive: &Drive) -> Self {
         let mut model = Self::as_typical_client_drive(drive);
-        model.take_speeds(&DriveSpeeds::for_model(&drive.model));
+        model.take_given_speeds(&DriveSpeeds::for_model(&drive.model));
         model
     }
 
@@ -416,7 +421,7 @@ impl DriveModel {
     ///
     /// Units follow from the saturated rate of reads and the time of one read. The media take from the buffer what the
     /// drive writes sequentially, and the link carries the higher of the two sequential rates both ways.
-    fn take_speeds(&mut self, speeds: &DriveSpeeds) {
+    fn take_given_speeds(&mut self, speeds: &DriveSpeeds) {
         for (figure, given) in [
             (&mut self.read_service_us, &speeds.read_us),
             (&mut self.write_service_us, &speeds.write_us),
@@ -435,7 +440,7 @@ impl DriveModel {
         }
         if speeds.read_iops.is_given() {
             let units = speeds.read_iops.value * self.read_service_us.value / 1e6;
-            self.parallel_units = derive_figure(
+            self.parallel_units = derive_figure_with_weaker_origin(
                 units.round().clamp(1.0, 65_536.0),
                 &format!("{} random reads a second", speeds.read_iops.value),
                 [&speeds.read_iops, &self.read_service_us],
@@ -445,12 +450,16 @@ impl DriveModel {
             && writes.value >= 1.0
         {
             let us = (4096.0 / writes.value * 1e3).round() / 1e3;
-            buffer.media_us = derive_figure(us, &format!("{} MB/s", writes.value), [writes; 2]);
+            buffer.media_us = derive_figure_with_weaker_origin(
+                us,
+                &format!("{} MB/s", writes.value),
+                [writes; 2],
+            );
         }
     }
 
     /// Number of flash units that reads are spread over, if each read waits for its address's unit.
-    pub fn units_by_address(&self) -> Option<usize> {
+    pub fn units_if_reads_go_by_address(&self) -> Option<usize> {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
     }
 
@@ -466,7 +475,7 @@ impl DriveModel {
 }
 
 /// A figure that follows from others: as well founded as the least of them, with the reason of the first.
-fn derive_figure(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
+fn derive_figure_with_weaker_origin(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
     let why = format!("from {from}: {}", origins[0].origin.describe_origin(""));
     let is_published = origins
         .iter()
@@ -485,15 +494,15 @@ impl TruePowerState {
         Self {
             entry_us: Figure::covered_by_table_source(f64::from(state.entry_latency_us)),
             exit_us: Figure::covered_by_table_source(f64::from(state.exit_latency_us)),
-            power_w: Figure::covered_by_table_source(power.map_or(0.0, to_watts)),
+            power_w: Figure::covered_by_table_source(power.map_or(0.0, microwatts_to_watts)),
         }
     }
 }
 
-fn to_watts(power: Microwatts) -> f64 {
+fn microwatts_to_watts(power: Microwatts) -> f64 {
     power.0 as f64 / 1e6
 }
 
-const fn default_of_one() -> usize {
+const fn one_drive() -> usize {
     1
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::drive::{Flash, half_way_power};
-use super::error::description_error;
-use super::file::{read_description, read_file_bytes};
-use super::validate::check_drive;
+use super::drive::{Flash, assume_half_way_power};
+use super::error::toml_syntax_error_with_line;
+use super::file::{read_file_bytes, read_machine_or_drive_text};
+use super::validate::check_drive_ranges_and_fit;
 use super::{DriveBackground, DriveModel, Figure, Machine, MachineError, WriteBuffer};
 use crate::drive::{DriveLibrary, id_ctrl};
 
@@ -67,7 +67,7 @@ struct StateFile {
 }
 
 /// The first built-in drive model that passes a test of name and text.
-fn first_builtin_model(
+fn first_builtin_drive_model_where(
     is_wanted: impl Fn(&str, &str) -> bool,
 ) -> Option<(&'static str, &'static str)> {
     let mut models = BUILTIN.into_iter();
@@ -83,24 +83,25 @@ impl DriveModel {
     pub fn find(name: &str) -> Result<Self, MachineError> {
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") {
-            let text = read_description(path)?;
+            let text = read_machine_or_drive_text(path)?;
             return Self::parse(&text, name);
         }
         let short = name.trim();
         if let Some((known, text)) =
-            first_builtin_model(|known, _| known.eq_ignore_ascii_case(short))
+            first_builtin_drive_model_where(|known, _| known.eq_ignore_ascii_case(short))
         {
             return Self::parse(text, known);
         }
         if path.is_file() {
-            return Self::from_printed_file(path);
+            return Self::from_file_of_tool_output(path);
         }
         let found = match DriveLibrary::builtin().find_one_model(name) {
             Ok(found) => found,
             Err(error) => return Err(Self::missing_file_error(name).unwrap_or(error.into())),
         };
         let line = format!("library = \"{}\"", found.name);
-        let model = match first_builtin_model(|_, text| text.lines().any(|l| l == line)) {
+        let model = match first_builtin_drive_model_where(|_, text| text.lines().any(|l| l == line))
+        {
             Some((known, text)) => Self::parse(text, known)?,
             None => Self::from_declared_drive(&found.most_frequent_table().drive),
         };
@@ -132,9 +133,9 @@ impl DriveModel {
     }
 
     /// The model of a drive by the output of a tool in a file.
-    fn from_printed_file(path: &Path) -> Result<Self, MachineError> {
+    fn from_file_of_tool_output(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
-        let found = id_ctrl::parse_dump(&file, &read_file_bytes(path)?)?;
+        let found = id_ctrl::parse_drive_dump(&file, &read_file_bytes(path)?)?;
         let apst = match found.drive.apsta {
             None => Some("support of APST is not known, and is assumed".to_owned()),
             Some(_) => None,
@@ -151,8 +152,9 @@ impl DriveModel {
     }
 
     /// The library drive meant by a short name such as `sn530`, also accepted by [`DriveModel::find`].
-    pub fn library_drive_named(short: &str) -> Option<&'static str> {
-        let (_, text) = first_builtin_model(|known, _| known.eq_ignore_ascii_case(short.trim()))?;
+    pub fn full_library_name_for_short_name(short: &str) -> Option<&'static str> {
+        let (_, text) =
+            first_builtin_drive_model_where(|known, _| known.eq_ignore_ascii_case(short.trim()))?;
         text.lines()
             .find_map(|line| line.strip_prefix("library = \"")?.strip_suffix('"'))
     }
@@ -163,9 +165,9 @@ impl DriveModel {
     /// It is no drive model, a value cannot be, or the library has no such drive.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
         let file: ModelFile =
-            toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
+            toml::from_str(text).map_err(|e| toml_syntax_error_with_line(text, origin, &e))?;
         if file.schema != 1 {
-            return Err(MachineError::invalid_value(
+            return Err(MachineError::invalid_value_error(
                 origin,
                 "schema",
                 "this version reads schema 1",
@@ -177,18 +179,18 @@ impl DriveModel {
         model.source.clone_from(&file.source);
         model.buffer = file.buffer.clone().or(model.buffer);
         model.flash.clone_from(&file.flash);
-        file.override_speeds(&mut model);
-        file.override_powers(&mut model)
-            .map_err(|message| MachineError::invalid_value(origin, "state.ps", message))?;
-        check_drive(&model)
-            .map_err(|(key, message)| MachineError::invalid_value(origin, &key, message))?;
+        file.override_speeds_and_size(&mut model);
+        file.override_powers_and_state_times(&mut model)
+            .map_err(|message| MachineError::invalid_value_error(origin, "state.ps", message))?;
+        check_drive_ranges_and_fit(&model)
+            .map_err(|(key, message)| MachineError::invalid_value_error(origin, &key, message))?;
         Ok(model)
     }
 }
 
 impl ModelFile {
     /// Overrides a drive's speeds and size with those of the model file.
-    fn override_speeds(&self, model: &mut DriveModel) {
+    fn override_speeds_and_size(&self, model: &mut DriveModel) {
         for (figure, given) in [
             (&mut model.read_service_us, &self.read_service_us),
             (&mut model.write_service_us, &self.write_service_us),
@@ -205,36 +207,36 @@ impl ModelFile {
             (&mut model.reads_by_address, &self.reads_by_address),
             (&mut model.capacity_gb, &self.capacity_gb),
         ] {
-            override_figure(figure, given.as_ref());
+            replace_figure_if_given(figure, given.as_ref());
         }
     }
 
     /// Overrides a drive's powers, and the true times of its power states, with those of the model file.
-    fn override_powers(&self, model: &mut DriveModel) -> Result<(), String> {
+    fn override_powers_and_state_times(&self, model: &mut DriveModel) -> Result<(), String> {
         let Some(power) = &mut model.power else {
             return Ok(());
         };
-        override_figure(&mut power.active_w, self.active_w.as_ref());
-        override_figure(&mut power.idle_w, self.idle_w.as_ref());
-        power.transition_w = half_way_power(&power.idle_w, &power.active_w);
-        override_figure(&mut power.transition_w, self.transition_w.as_ref());
-        override_figure(&mut power.rest_after_ms, self.rest_after_ms.as_ref());
-        override_figure(&mut power.rest_exit_us, self.rest_exit_us.as_ref());
+        replace_figure_if_given(&mut power.active_w, self.active_w.as_ref());
+        replace_figure_if_given(&mut power.idle_w, self.idle_w.as_ref());
+        power.transition_w = assume_half_way_power(&power.idle_w, &power.active_w);
+        replace_figure_if_given(&mut power.transition_w, self.transition_w.as_ref());
+        replace_figure_if_given(&mut power.rest_after_ms, self.rest_after_ms.as_ref());
+        replace_figure_if_given(&mut power.rest_exit_us, self.rest_exit_us.as_ref());
         power.background.clone_from(&self.background);
         for given in &self.state {
             let last = power.states.len().saturating_sub(1);
             let Some(state) = power.states.get_mut(given.ps) else {
                 return Err(format!("{} is above {last}", given.ps));
             };
-            override_figure(&mut state.entry_us, given.true_entry_us.as_ref());
-            override_figure(&mut state.exit_us, given.true_exit_us.as_ref());
-            override_figure(&mut state.power_w, given.power_w.as_ref());
+            replace_figure_if_given(&mut state.entry_us, given.true_entry_us.as_ref());
+            replace_figure_if_given(&mut state.exit_us, given.true_exit_us.as_ref());
+            replace_figure_if_given(&mut state.power_w, given.power_w.as_ref());
         }
         Ok(())
     }
 }
 
-fn override_figure(figure: &mut Figure, given: Option<&Figure>) {
+fn replace_figure_if_given(figure: &mut Figure, given: Option<&Figure>) {
     if let Some(given) = given {
         figure.clone_from(given);
     }
@@ -245,11 +247,14 @@ impl Machine {
     ///
     /// # Errors
     /// As [`DriveModel::find`].
-    pub fn find_drive(&self, name: &str) -> Result<DriveModel, MachineError> {
+    pub fn find_own_or_known_drive(
+        &self,
+        device_or_name: &str,
+    ) -> Result<DriveModel, MachineError> {
         let mut own = std::iter::once(&self.drive).chain(&self.other_drives);
-        match own.find(|drive| drive.device.as_deref() == Some(name)) {
+        match own.find(|drive| drive.device.as_deref() == Some(device_or_name)) {
             Some(drive) => Ok(drive.clone()),
-            None => DriveModel::find(name),
+            None => DriveModel::find(device_or_name),
         }
     }
 }
@@ -279,7 +284,7 @@ mod tests {
     fn every_drive_of_the_library_has_a_valid_model() {
         for table in DriveLibrary::builtin().tables() {
             let model = DriveModel::from_declared_drive(&table.drive);
-            check_drive(&model).unwrap();
+            check_drive_ranges_and_fit(&model).unwrap();
             let power = model.power.unwrap();
             for (state, declared) in power.states.iter().zip(&table.drive.states) {
                 assert!((state.exit_us.value - f64::from(declared.exit_latency_us)).abs() < 1e-9);
@@ -345,7 +350,7 @@ mod tests {
                 ..DriveLibrary::builtin().tables().next().unwrap().drive.clone()
             };
             let model = DriveModel::from_declared_drive(&drive);
-            prop_assert!(check_drive(&model).is_ok());
+            prop_assert!(check_drive_ranges_and_fit(&model).is_ok());
             assert_drawing_less_the_deeper(&model.power.unwrap());
         }
     }

@@ -112,7 +112,7 @@ pub enum MachineError {
 
 impl MachineError {
     /// The error for an impossible value: `origin` names the file or machine, `key` the value.
-    pub(super) fn invalid_value(origin: &str, key: &str, message: impl Into<String>) -> Self {
+    pub(super) fn invalid_value_error(origin: &str, key: &str, message: impl Into<String>) -> Self {
         Self::Invalid {
             origin: origin.to_owned(),
             key: key.to_owned(),
@@ -122,7 +122,11 @@ impl MachineError {
 }
 
 /// The error for a fault that the TOML parser found, with the line.
-pub(super) fn description_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
+pub(super) fn toml_syntax_error_with_line(
+    text: &str,
+    origin: &str,
+    e: &toml::de::Error,
+) -> MachineError {
     let at = e.span().map_or(0, |s| s.start.min(text.len()));
     MachineError::Parse {
         origin: origin.to_owned(),

@@ -11,7 +11,7 @@ pub(super) fn fail_check<T>(key: &str, message: &str) -> Result<T, Fault> {
 }
 
 /// Checks that names are unique, since they are parts of keys.
-pub(super) fn check_unique<'a>(
+pub(super) fn check_names_are_unique<'a>(
     key: &str,
     names: impl Iterator<Item = &'a str>,
 ) -> Result<(), Fault> {
@@ -26,6 +26,6 @@ pub(super) fn check_unique<'a>(
 }
 
 /// Whether a figure is a whole number.
-pub(super) fn is_whole(figure: &Figure) -> bool {
+pub(super) fn is_whole_number(figure: &Figure) -> bool {
     figure.value.fract() == 0.0
 }

@@ -257,7 +257,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
                 }
                 "source" | "published" => Origin::Source(map.next_value()?),
                 "declared" => Origin::Declared(map.next_value()?),
-                "measured" => Origin::Measured(check_measurement(map.next_value()?)?),
+                "measured" => Origin::Measured(refuse_impossible_measurement(map.next_value()?)?),
                 "fitted" => Origin::Fitted(map.next_value()?),
                 "assumed" => Origin::Assumed(map.next_value()?),
                 other => {
@@ -287,7 +287,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
 }
 
 /// Refuses a measurement whose interval has no width or the wrong order.
-fn check_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
+fn refuse_impossible_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
     let Measurement { n, low, high, .. } = measurement;
     if n == 0 || !low.is_finite() || !high.is_finite() || low > high {
         return Err(E::custom(format!(

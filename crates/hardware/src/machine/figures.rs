@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::fault::Fault;
-use super::keys::{MachineKey, find_key, join_key_path};
+use super::keys::{MachineKey, find_documented_key, join_key_path};
 use super::{DriveModel, Figure, Machine, Origin};
 
 /// A figure of a machine, with its name and its place in a machine file.
@@ -26,32 +26,34 @@ impl Machine {
         if let Ok(mut table) = Table::try_from(self) {
             // Further drives of a captured machine take no part in a simulation.
             table.remove("other_drive");
-            collect_figures(&table, &Place::default(), &mut figures);
+            append_figures_of_table(&table, &TablePlace::default(), &mut figures);
         }
         figures
     }
 
     /// Checks that every figure of the machine is within the range of its key.
-    pub(super) fn check_ranges(&self) -> Result<(), Fault> {
+    pub(super) fn check_figure_ranges(&self) -> Result<(), Fault> {
         self.figures()
             .iter()
-            .try_for_each(MachineFigure::check_range)
+            .try_for_each(MachineFigure::check_value_in_range_of_key)
     }
 }
 
 impl DriveModel {
     /// Checks that every figure of the drive is within the range of its key.
-    pub(super) fn check_ranges(&self) -> Result<(), Fault> {
+    pub(super) fn check_figure_ranges(&self) -> Result<(), Fault> {
         let mut figures = Vec::new();
         if let Ok(table) = Table::try_from(self) {
-            let place = Place {
+            let place = TablePlace {
                 table: "drive".to_owned(),
                 key: "drive".to_owned(),
                 source: None,
             };
-            collect_figures(&table, &place, &mut figures);
+            append_figures_of_table(&table, &place, &mut figures);
         }
-        figures.iter().try_for_each(MachineFigure::check_range)
+        figures
+            .iter()
+            .try_for_each(MachineFigure::check_value_in_range_of_key)
     }
 }
 
@@ -67,7 +69,7 @@ impl MachineFigure {
         self.declared.is_some()
     }
 
-    fn check_range(&self) -> Result<(), Fault> {
+    fn check_value_in_range_of_key(&self) -> Result<(), Fault> {
         let Some(key) = self.declared.filter(|_| self.figure.is_given()) else {
             return Ok(());
         };
@@ -82,15 +84,15 @@ impl MachineFigure {
 
 /// A table that is being walked: its path without and with the names of instances, and the source of its plain figures.
 #[derive(Default)]
-struct Place {
+struct TablePlace {
     table: String,
     key: String,
     source: Option<String>,
 }
 
-impl Place {
+impl TablePlace {
     /// The table `name` below this one, whose path names an instance after `instance`.
-    fn table_below(&self, name: &str, instance: &str, table: &Table) -> Self {
+    fn place_of_table_below(&self, name: &str, instance: &str, table: &Table) -> Self {
         let source = table.get("source").and_then(Value::as_str);
         Self {
             table: join_key_path(&self.table, name),
@@ -104,21 +106,25 @@ impl Place {
     }
 }
 
-fn collect_figures(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
+fn append_figures_of_table(table: &Table, place: &TablePlace, figures: &mut Vec<MachineFigure>) {
     for (name, value) in table {
         match value {
             Value::Table(below) => {
-                if let Some(figure) = read_figure(below) {
+                if let Some(figure) = decode_serialized_figure(below) {
                     figures.push(MachineFigure {
                         key: figure_name_for_people(place, name),
                         figure,
                         table_source: place.source.clone(),
-                        declared: find_key(&place.table, name),
+                        declared: find_documented_key(&place.table, name),
                     });
                 } else {
                     // A figure such as `drive.power.active_w` is called `drive.active_w`.
                     let instance = if name == "power" { "" } else { name };
-                    collect_figures(below, &place.table_below(name, instance, below), figures);
+                    append_figures_of_table(
+                        below,
+                        &place.place_of_table_below(name, instance, below),
+                        figures,
+                    );
                 }
             }
             Value::Array(list) => {
@@ -129,7 +135,11 @@ fn collect_figures(table: &Table, place: &Place, figures: &mut Vec<MachineFigure
                         // Power states of a drive are told apart by their numbers.
                         None => format!("PS{index}"),
                     };
-                    collect_figures(below, &place.table_below(name, &instance, below), figures);
+                    append_figures_of_table(
+                        below,
+                        &place.place_of_table_below(name, &instance, below),
+                        figures,
+                    );
                 }
             }
             _ => {}
@@ -138,7 +148,7 @@ fn collect_figures(table: &Table, place: &Place, figures: &mut Vec<MachineFigure
 }
 
 /// Name of a figure for people, who know some figures by the names of other tables.
-fn figure_name_for_people(place: &Place, name: &str) -> String {
+fn figure_name_for_people(place: &TablePlace, name: &str) -> String {
     match (place.table.as_str(), name) {
         ("cluster.cppc", _) => format!("{}_{name}", place.key),
         ("drive.power.states", "entry_us" | "exit_us") => {
@@ -148,12 +158,12 @@ fn figure_name_for_people(place: &Place, name: &str) -> String {
     }
 }
 
-fn to_optional_text(value: &Value) -> Option<String> {
+fn owned_text_if_string(value: &Value) -> Option<String> {
     Some(value.as_str()?.to_owned())
 }
 
 /// Reads a figure from the table that serde makes of it.
-pub(super) fn read_figure(table: &Table) -> Option<Figure> {
+pub(super) fn decode_serialized_figure(table: &Table) -> Option<Figure> {
     let value = table.get("value")?.as_float()?;
     let origin = match table.get("origin")? {
         Value::String(word) if word == "default" => Origin::Default,
@@ -162,10 +172,10 @@ pub(super) fn read_figure(table: &Table) -> Option<Figure> {
             let (kind, why) = because.iter().next()?;
             match kind.as_str() {
                 "measured" => Origin::Measured(why.clone().try_into().ok()?),
-                "source" => Origin::Source(to_optional_text(why)?),
-                "declared" => Origin::Declared(to_optional_text(why)?),
-                "fitted" => Origin::Fitted(to_optional_text(why)?),
-                _ => Origin::Assumed(to_optional_text(why)?),
+                "source" => Origin::Source(owned_text_if_string(why)?),
+                "declared" => Origin::Declared(owned_text_if_string(why)?),
+                "fitted" => Origin::Fitted(owned_text_if_string(why)?),
+                _ => Origin::Assumed(owned_text_if_string(why)?),
             }
         }
         _ => return None,

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use wakepath_units::pasted::decode_text_strictly;
 
-use super::error::description_error;
+use super::error::toml_syntax_error_with_line;
 use super::{Machine, MachineError};
 
 /// Size limit for machine files in bytes; real files have a few kilobytes.
 pub(super) const MAX_FILE: u64 = 1 << 20;
 
 /// Reads the text of a machine or drive file.
-pub(super) fn read_description(path: &Path) -> Result<String, MachineError> {
+pub(super) fn read_machine_or_drive_text(path: &Path) -> Result<String, MachineError> {
     let bytes = read_file_bytes(path)?;
     decode_text_strictly(bytes).map_err(|_| MachineError::Read {
         path: path.to_owned(),
@@ -29,8 +29,12 @@ pub(super) fn read_file_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
 }
 
 /// Parses and checks a machine file that does not refer to another machine; `origin` names it in errors.
-pub(super) fn parse_complete(text: &str, origin: &str) -> Result<Machine, MachineError> {
-    let machine: Machine = toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
-    machine.check_values_of_file(origin)?;
+pub(super) fn parse_machine_without_like(
+    text: &str,
+    origin: &str,
+) -> Result<Machine, MachineError> {
+    let machine: Machine =
+        toml::from_str(text).map_err(|e| toml_syntax_error_with_line(text, origin, &e))?;
+    machine.check_with_origin_in_errors(origin)?;
     Ok(machine)
 }

@@ -15,7 +15,7 @@ pub const SYSTEM_FILE: &str = "/var/lib/wakepath-machine/machine.toml";
 
 /// The calibration file that is written by default: of the system for root, else of the user. `None`: the user has no
 /// home.
-pub fn default_calibration_path(is_root: bool) -> Option<PathBuf> {
+pub fn calibration_path_to_write(is_root: bool) -> Option<PathBuf> {
     match env::var_os(VARIABLE) {
         Some(named) => (!named.is_empty()).then(|| named.into()),
         None if is_root => Some(PathBuf::from(SYSTEM_FILE)),
@@ -27,11 +27,11 @@ pub fn default_calibration_path(is_root: bool) -> Option<PathBuf> {
 ///
 /// # Errors
 /// There is none, the one of `WAKEPATH_HERE` is no file, or the folder of one cannot be searched.
-pub fn find_calibrated_file() -> Result<PathBuf, MachineError> {
+pub fn find_calibration_file() -> Result<PathBuf, MachineError> {
     match env::var_os(VARIABLE) {
         Some(named) if named.is_empty() => Err(MachineError::NotCalibrated { file: SYSTEM_FILE }),
-        Some(named) => require_file(named.into()),
-        None => find_first_file(
+        Some(named) => require_named_calibration_file(named.into()),
+        None => find_first_calibration_file(
             [Some(PathBuf::from(SYSTEM_FILE)), user_calibration_path()]
                 .into_iter()
                 .flatten(),
@@ -40,7 +40,7 @@ pub fn find_calibrated_file() -> Result<PathBuf, MachineError> {
 }
 
 /// The calibration file that the variable names; an error if it is no file.
-fn require_file(path: PathBuf) -> Result<PathBuf, MachineError> {
+fn require_named_calibration_file(path: PathBuf) -> Result<PathBuf, MachineError> {
     let source = match fs::metadata(&path) {
         Ok(metadata) if metadata.is_file() => return Ok(path),
         Ok(_) => Error::other("not a regular file"),
@@ -50,9 +50,11 @@ fn require_file(path: PathBuf) -> Result<PathBuf, MachineError> {
 }
 
 /// The first of some paths that is a file. A folder that cannot be searched is an error: the file could be there.
-fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, MachineError> {
+fn find_first_calibration_file(
+    paths: impl Iterator<Item = PathBuf>,
+) -> Result<PathBuf, MachineError> {
     for path in paths {
-        match file_exists(&path) {
+        match is_file_or_search_error(&path) {
             Ok(true) => return Ok(path),
             Ok(false) => {}
             Err(source) => return Err(MachineError::UnreadableHere { path, source }),
@@ -62,7 +64,7 @@ fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Mach
 }
 
 /// Whether a path is a file; an error if that cannot be known.
-fn file_exists(path: &Path) -> Result<bool, Error> {
+fn is_file_or_search_error(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.is_file()),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -97,7 +99,7 @@ mod tests {
         fs::write(&there, "").unwrap();
         // Root may search every folder, and a link to itself nobody can follow.
         symlink(&unreachable, &unreachable).unwrap();
-        let find = |paths: [&PathBuf; 2]| find_first_file(paths.into_iter().cloned());
+        let find = |paths: [&PathBuf; 2]| find_first_calibration_file(paths.into_iter().cloned());
         assert_eq!(find([&missing, &there]).unwrap(), there);
         assert!(matches!(
             find([&missing, &missing]),
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn a_variable_that_names_no_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
-        let error = require_file(folder.path().to_owned()).unwrap_err();
+        let error = require_named_calibration_file(folder.path().to_owned()).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -121,7 +123,7 @@ mod tests {
                 folder.path().display()
             )
         );
-        let missing = require_file(folder.path().join("none.toml"));
+        let missing = require_named_calibration_file(folder.path().join("none.toml"));
         assert!(matches!(missing, Err(MachineError::NamedHere { .. })));
     }
 }

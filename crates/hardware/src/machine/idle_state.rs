@@ -137,7 +137,7 @@ impl ClusterIdleState {
     }
 
     /// Replaces the figures of the machine's state that this override gives.
-    pub(super) fn override_figures_of(&self, state: &mut MachineIdleState) {
+    pub(super) fn override_machine_state(&self, state: &mut MachineIdleState) {
         state.disabled |= self.disabled;
         for (figure, own) in [
             (&mut state.exit_latency_us, &self.exit_latency_us),

@@ -26,11 +26,11 @@ pub struct Isolation {
     /// Extra cost of a system call on `nohz_full` CPUs, on the biggest core: every kernel entry and exit accounts the
     /// task's time (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`, context tracking). Absent: 0.75, assumed.
     #[schemars(extend("unit" = "1000 cycles", "maximum" = 1e3))]
-    #[serde(default = "default_syscall_cost")]
+    #[serde(default = "assumed_nohz_full_syscall_cost")]
     pub syscall_kcycles: Figure,
 }
 
-fn default_syscall_cost() -> Figure {
+fn assumed_nohz_full_syscall_cost() -> Figure {
     Figure::assumed(SYSCALL_KCYCLES, SYSCALL_WHY)
 }
 
@@ -40,7 +40,7 @@ impl Default for Isolation {
             isolcpus: Vec::new(),
             nohz_full: Vec::new(),
             managed_irq: false,
-            syscall_kcycles: default_syscall_cost(),
+            syscall_kcycles: assumed_nohz_full_syscall_cost(),
         }
     }
 }
@@ -57,7 +57,10 @@ impl Isolation {
     }
 
     /// The first fault of the isolation on a machine with `cpus` CPUs: key and explanation.
-    pub(super) fn first_fault(&self, cpus: usize) -> Option<(&'static str, String)> {
+    pub(super) fn first_invalid_key_and_reason(
+        &self,
+        cpus: usize,
+    ) -> Option<(&'static str, String)> {
         for (key, list) in [("isolcpus", &self.isolcpus), ("nohz_full", &self.nohz_full)] {
             if let Some(cpu) = list.iter().find(|cpu| **cpu >= cpus) {
                 return Some((key, format!("CPU {cpu} of a machine with {cpus} CPUs")));

@@ -64,7 +64,7 @@ pub struct MachineKey {
 pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
     let schema = schemars::schema_for!(Machine).to_value();
     let mut keys = Vec::new();
-    collect_keys(&schema, schema.as_object(), "", &mut keys);
+    append_keys_of_schema(&schema, schema.as_object(), "", &mut keys);
     keys
 });
 
@@ -100,7 +100,7 @@ static KEYS_BY_PLACE: LazyLock<HashMap<(&str, &str), &MachineKey>> = LazyLock::n
 });
 
 /// The key `name` of a table; `None` for a table or key that machine files do not have.
-pub(super) fn find_key(table: &str, name: &str) -> Option<&'static MachineKey> {
+pub(super) fn find_documented_key(table: &str, name: &str) -> Option<&'static MachineKey> {
     KEYS_BY_PLACE.get(&(table, name)).copied()
 }
 
@@ -114,7 +114,7 @@ pub(super) fn join_key_path(path: &str, name: &str) -> String {
 }
 
 /// Appends the keys of a table's schema, and of the tables below.
-fn collect_keys(
+fn append_keys_of_schema(
     root: &Value,
     table: Option<&Map<String, Value>>,
     path: &str,
@@ -126,41 +126,49 @@ fn collect_keys(
         let required = required
             .and_then(Value::as_array)
             .is_some_and(|names| names.iter().any(|required| required == name));
-        let below = find_table_schema(root, property);
+        let below = resolve_table_schema(root, property);
         if path.is_empty() {
             // The keys of a further drive are those of the first, and are not listed again.
             if name != "other_drive" {
                 if below.is_none() {
-                    keys.push(describe_key(path, name, property, required));
+                    keys.push(machine_key_from_property(path, name, property, required));
                 }
-                collect_keys(root, below, name, keys);
+                append_keys_of_schema(root, below, name, keys);
             }
         } else {
-            keys.push(describe_key(path, name, property, required));
-            collect_keys(root, below, &join_key_path(path, name), keys);
+            keys.push(machine_key_from_property(path, name, property, required));
+            append_keys_of_schema(root, below, &join_key_path(path, name), keys);
         }
     }
 }
 
 /// The schema of the table that a property holds: by reference, optional, or as an item of a list.
-fn find_table_schema<'s>(root: &'s Value, property: &'s Value) -> Option<&'s Map<String, Value>> {
+fn resolve_table_schema<'s>(
+    root: &'s Value,
+    property: &'s Value,
+) -> Option<&'s Map<String, Value>> {
     if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.strip_prefix('#')?)?;
-        return find_table_schema(root, target);
+        return resolve_table_schema(root, target);
     }
     if let Some(items) = property.get("items") {
-        return find_table_schema(root, items);
+        return resolve_table_schema(root, items);
     }
     if let Some(choices) = property.get("anyOf").and_then(Value::as_array) {
         let mut references = choices.iter().filter(|choice| choice.get("$ref").is_some());
-        return find_table_schema(root, references.next()?);
+        return resolve_table_schema(root, references.next()?);
     }
     property
         .as_object()
         .filter(|schema| schema.contains_key("properties"))
 }
 
-fn describe_key(table: &str, name: &str, property: &Value, required: bool) -> MachineKey {
+fn machine_key_from_property(
+    table: &str,
+    name: &str,
+    property: &Value,
+    required: bool,
+) -> MachineKey {
     let text = |field: &str| property.get(field).and_then(Value::as_str);
     let unit = text("unit").unwrap_or_default();
     let described = text("description").unwrap_or_default().replace('\n', " ");
@@ -208,9 +216,9 @@ mod tests {
     #[test]
     fn every_key_is_found_at_its_place() {
         for key in Machine::documented_keys() {
-            assert_eq!(find_key(&key.table, &key.name), Some(key));
+            assert_eq!(find_documented_key(&key.table, &key.name), Some(key));
         }
-        assert_eq!(find_key("cluster", "no_such_key"), None);
+        assert_eq!(find_documented_key("cluster", "no_such_key"), None);
     }
 
     #[test]

@@ -47,26 +47,34 @@ impl Machine {
     /// machine then stays unchanged.
     pub fn split_cluster_by_core_kind(&mut self, kinds: &[CoreKind]) -> Result<(), MachineError> {
         let runs: Vec<_> = kinds.iter().map(|kind| kind.cpus).enumerate().collect();
-        self.split_cluster_by_runs(kinds, &runs)
+        self.split_cluster_by_runs_of_cpus(kinds, &runs)
     }
 
-    /// As [`Self::split_cluster_by_core_kind`], where CPUs of a kind need not follow each other. `runs`: the kind and the number of
-    /// the CPUs that do, in the order of the CPUs; each is a cluster.
+    /// As [`Self::split_cluster_by_core_kind`], where CPUs of a kind need not follow each other.
+    /// `kind_and_cpus_of_runs`: the kind and the number of the CPUs that do, in the order of the CPUs; each is a
+    /// cluster.
     ///
     /// # Errors
     /// As [`Self::split_cluster_by_core_kind`].
-    pub fn split_cluster_by_runs(
+    pub fn split_cluster_by_runs_of_cpus(
         &mut self,
         kinds: &[CoreKind],
-        runs: &[(usize, usize)],
+        kind_and_cpus_of_runs: &[(usize, usize)],
     ) -> Result<(), MachineError> {
         if self.cluster.len() != 1 || !(2..=NAMES.len()).contains(&kinds.len()) {
             let message = "one cluster of two or three kinds of cores";
-            return Err(MachineError::invalid_value(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value_error(
+                &self.name, "cluster", message,
+            ));
         }
-        if runs.iter().any(|(kind, _)| *kind >= kinds.len()) {
+        if kind_and_cpus_of_runs
+            .iter()
+            .any(|(kind, _)| *kind >= kinds.len())
+        {
             let message = "CPUs of the kinds of cores that are given";
-            return Err(MachineError::invalid_value(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value_error(
+                &self.name, "cluster", message,
+            ));
         }
         let mut ranks: Vec<usize> = (0..kinds.len()).collect();
         ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
@@ -74,14 +82,14 @@ impl Machine {
         let mut split = self.clone();
         split.cluster.clear();
         let mut seen = vec![0; kinds.len()];
-        for &(kind, cpus) in runs {
+        for &(kind, cpus) in kind_and_cpus_of_runs {
             let rank = ranks.iter().position(|ranked| *ranked == kind);
             let name = NAMES[rank.unwrap_or(0)];
             let run = CoreKind {
                 cpus,
                 ..kinds[kind].clone()
             };
-            let mut cluster = cluster_for_core_kind(self, &run, name, kind != biggest);
+            let mut cluster = derive_cluster_for_core_kind(self, &run, name, kind != biggest);
             seen[kind] += 1;
             if seen[kind] > 1 {
                 cluster.name = format!("{name}-{}", seen[kind]);
@@ -102,7 +110,7 @@ impl Machine {
 }
 
 /// The cluster for a kind of core; `is_small`: not the biggest kind.
-fn cluster_for_core_kind(
+fn derive_cluster_for_core_kind(
     machine: &Machine,
     kind: &CoreKind,
     name: &str,
@@ -118,11 +126,11 @@ fn cluster_for_core_kind(
         });
     let limits = like.turbo.iter().copied();
     let turbo = limits.filter(|limit| !is_small && limit.active_cores <= kind.cpus / threads);
-    let own_power = machine.idle_state.iter().filter(|s| s.power_mw.is_given());
-    let idle_state = own_power.map(|state| {
+    let given_power_or_0 = machine.idle_state.iter().filter(|s| s.power_mw.is_given());
+    let idle_state = given_power_or_0.map(|state| {
         let mut own = ClusterIdleState::without_overrides(&state.name, &like.source);
-        own.power_mw = scale_power(&state.power_mw, 1.0, is_small);
-        own.transition_mw = scale_power(&state.transition_mw, 1.0, is_small);
+        own.power_mw = scale_power_of_core(&state.power_mw, 1.0, is_small);
+        own.transition_mw = scale_power_of_core(&state.transition_mw, 1.0, is_small);
         own
     });
     Cluster {
@@ -151,12 +159,12 @@ fn cluster_for_core_kind(
             })
             .collect(),
         opps_assumed: kind.points_assumed.clone(),
-        dynamic_power_uw_per_mhz_v2: scale_power(
+        dynamic_power_uw_per_mhz_v2: scale_power_of_core(
             &like.dynamic_power_uw_per_mhz_v2,
             like.threads_per_core as f64 / threads as f64,
             is_small,
         ),
-        static_mw: scale_power(&like.static_mw, 1.0, is_small),
+        static_mw: scale_power_of_core(&like.static_mw, 1.0, is_small),
         idle_state: if is_small {
             idle_state.collect()
         } else {
@@ -167,7 +175,7 @@ fn cluster_for_core_kind(
 }
 
 /// A power multiplied by `factor`; for a small core also by [`SMALL_POWER`].
-fn scale_power(figure: &Figure, factor: f64, is_small: bool) -> Figure {
+fn scale_power_of_core(figure: &Figure, factor: f64, is_small: bool) -> Figure {
     let mut scaled = figure.clone();
     scaled.value *= factor;
     if is_small && figure.is_given() {

@@ -58,9 +58,9 @@ mod tests {
         let again = Machine::parse(&machine.to_toml().unwrap(), "again").unwrap();
         assert_eq!(again.latency_requests, machine.latency_requests);
         let all: Vec<usize> = (0..machine.cpus()).collect();
-        machine.set_latency_requests(&all, Some(100));
+        machine.replace_latency_request_of_cpus(&all, Some(100));
         assert_eq!([0, 1, 5].map(|cpu| us(&machine, cpu)), [100; 3].map(Some));
-        machine.set_latency_requests(&all, Some(1000));
+        machine.replace_latency_request_of_cpus(&all, Some(1000));
         assert_eq!(us(&machine, 1), Some(500));
         machine.latency_requests.clear();
         assert_eq!(us(&machine, 1), None);
@@ -72,7 +72,7 @@ mod tests {
             let mut machine = Machine::find("rk3399").unwrap();
             machine.disable_idle_states_everywhere(off).unwrap();
             machine.latency_requests = vec![LatencyRequest::system_wide(us)];
-            machine.deepest_allowed_idle_state(0)
+            machine.deepest_allowed_state_index(0)
         };
         // WFI takes 1 us to leave, the others 370 and 900.
         assert_eq!(deepest(MAX_LATENCY_REQUEST_US, &[]), Some(2));

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use wakepath_units::spelling::{LONGEST_NAME, most_similar_name};
 
-use super::builtin::{builtin_machine_names, find_builtin_text};
-use super::file::{parse_complete, read_description};
-use super::here::{HERE, find_calibrated_file};
+use super::builtin::{builtin_machine_names, find_builtin_machine_text};
+use super::file::{parse_machine_without_like, read_machine_or_drive_text};
+use super::here::{HERE, find_calibration_file};
 use super::{Machine, MachineError, like};
 use crate::recorded::{self, builtin_intel_idle_tables, builtin_recorded_systems};
 
@@ -18,12 +18,12 @@ impl Machine {
             return Self::load(Path::new(name));
         }
         if name == HERE {
-            return Self::load(&find_calibrated_file()?);
+            return Self::load(&find_calibration_file()?);
         }
         if name.len() > LONGEST_NAME {
             return Err(MachineError::TooLong(name.len()));
         }
-        if let Some(text) = find_builtin_text(name) {
+        if let Some(text) = find_builtin_machine_text(name) {
             return Self::parse(text, name);
         }
         if let Some(system) = recorded::find_recorded_system(name) {
@@ -37,38 +37,42 @@ impl Machine {
                 name: name.to_owned(),
             });
         }
-        if captured_machine_path(Path::new(name)).is_file() {
+        if machine_file_in_directory(Path::new(name)).is_file() {
             return Self::load(Path::new(name));
         }
         Err(MachineError::Unknown {
             name: name.to_owned(),
-            nearest: nearest_machine_name(name).to_owned(),
+            nearest: most_similar_machine_name(name).to_owned(),
             known: builtin_machine_names().collect::<Vec<_>>().join(", "),
         })
     }
 
     /// Reads a machine file, or the machine file in a capture's directory.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
-        let in_directory = captured_machine_path(path);
+        let in_directory = machine_file_in_directory(path);
         let file = if in_directory.is_file() {
             &in_directory
         } else {
             path
         };
-        let text = read_description(file)?;
-        Self::parse_in(&text, &file.display().to_string(), file.parent())
+        let text = read_machine_or_drive_text(file)?;
+        Self::parse_with_folder_for_like(&text, &file.display().to_string(), file.parent())
     }
 
     /// Parses and checks a machine description; `origin` names it in errors. The machine may be `like` a built-in or
     /// recorded one.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
-        Self::parse_in(text, origin, None)
+        Self::parse_with_folder_for_like(text, origin, None)
     }
 
     /// As [`Self::parse`]; the machine may also be `like` one in a file of `folder`.
-    fn parse_in(text: &str, origin: &str, folder: Option<&Path>) -> Result<Self, MachineError> {
-        let Some(whole) = like::resolve_like(text, origin, folder)? else {
-            return parse_complete(text, origin);
+    fn parse_with_folder_for_like(
+        text: &str,
+        origin: &str,
+        folder: Option<&Path>,
+    ) -> Result<Self, MachineError> {
+        let Some(whole) = like::merge_file_with_like_chain(text, origin, folder)? else {
+            return parse_machine_without_like(text, origin);
         };
         let machine: Self =
             whole
@@ -78,33 +82,33 @@ impl Machine {
                     key: "machine".to_owned(),
                     message: e.to_string().trim_end().replace('\n', " "),
                 })?;
-        machine.check_values_of_file(origin)?;
+        machine.check_with_origin_in_errors(origin)?;
         Ok(machine)
     }
 }
 
 /// Name of the machine whose title or name is most similar.
-fn nearest_machine_name(name: &str) -> &'static str {
+fn most_similar_machine_name(name: &str) -> &'static str {
     let recorded = builtin_recorded_systems().iter().map(|s| s.name.as_str());
-    find_by_title(name)
+    find_system_by_words_of_processor(name)
         .or_else(|| Some(most_similar_name(name, builtin_machine_names().chain(recorded))?.1))
         .unwrap_or_default()
 }
 
 /// Path of the machine file in a capture's directory.
-fn captured_machine_path(directory: &Path) -> PathBuf {
+fn machine_file_in_directory(directory: &Path) -> PathBuf {
     directory.join("machine.toml")
 }
 
 /// Name of the first system whose processor has every word of a title such as `Xeon 8460H`.
-fn find_by_title(name: &str) -> Option<&'static str> {
+fn find_system_by_words_of_processor(name: &str) -> Option<&'static str> {
     let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
     // `Xeon` alone identifies no processor.
     if !words.iter().any(|word| contains_digit(word)) {
         return None;
     }
     let mut systems = builtin_recorded_systems().iter();
-    let found = systems.find(|system| has_all_words(&system.cpu_model, &words));
+    let found = systems.find(|system| contains_all_lower_case_words(&system.cpu_model, &words));
     found.map(|system| system.name.as_str())
 }
 
@@ -113,7 +117,7 @@ fn contains_digit(word: &str) -> bool {
 }
 
 /// Whether a title has every word; the words are in lower case.
-fn has_all_words(title: &str, words: &[String]) -> bool {
+fn contains_all_lower_case_words(title: &str, words: &[String]) -> bool {
     let lower_case = title.to_lowercase();
     words.iter().all(|word| lower_case.contains(word.as_str()))
 }
@@ -187,10 +191,14 @@ mod tests {
             assert_eq!(machine.idle_state[0].polling, !arm, "{name}");
             assert!(machine.idle_state[1..].iter().all(|s| !s.polling), "{name}");
             for c in &machine.cluster {
-                let powers: Vec<_> = c.opps.iter().map(|o| c.active_power(o)).collect();
+                let powers: Vec<_> = c.opps.iter().map(|o| c.cpu_active_power(o)).collect();
                 assert!(powers.is_sorted() && powers[0].0 > 0, "{name} {}", c.name);
                 for state in machine.idle_state.iter().filter(|s| !s.polling) {
-                    assert!(state.own_power() <= powers[0], "{name} {}", state.name);
+                    assert!(
+                        state.given_power_or_0() <= powers[0],
+                        "{name} {}",
+                        state.name
+                    );
                 }
             }
         }
@@ -259,14 +267,20 @@ mod tests {
         let machine = Machine::parse(&without_power(BUILTIN[0].1), "m.toml").unwrap();
         assert!(machine.package.is_none());
         for c in &machine.cluster {
-            assert_eq!(c.active_power(&c.opps[0]).0, 0);
-            assert_eq!((c.power_when_up().0, c.power_when_down().0), (0, 0));
+            assert_eq!(c.cpu_active_power(&c.opps[0]).0, 0);
+            assert_eq!(
+                (
+                    c.power_besides_cpus_when_up().0,
+                    c.power_besides_cpus_when_down().0
+                ),
+                (0, 0)
+            );
         }
         assert!(
             machine
                 .idle_state
                 .iter()
-                .all(|s| s.own_power().0 == 0 && !s.power_mw.is_given())
+                .all(|s| s.given_power_or_0().0 == 0 && !s.power_mw.is_given())
         );
     }
 
@@ -551,10 +565,10 @@ mod tests {
                     for c in &machine.cluster {
                         for opp in &c.opps {
                             let most = u128::from(u64::MAX / 1000);
-                            prop_assert!(u128::from(c.active_power(opp).0) < most);
+                            prop_assert!(u128::from(c.cpu_active_power(opp).0) < most);
                         }
                     }
-                    prop_assert_eq!(machine.declared_idle_states().unwrap().len(), machine.idle_state.len());
+                    prop_assert_eq!(machine.common_declared_idle_states().unwrap().len(), machine.idle_state.len());
                 }
             }
         }

@@ -10,11 +10,11 @@ use toml::{Table, Value};
 use wakepath_files::{Links, Tree};
 use wakepath_units::pasted::decode_text_strictly;
 
-use super::builtin::find_builtin_text;
-use super::error::description_error;
-use super::figures::read_figure;
+use super::builtin::find_builtin_machine_text;
+use super::error::toml_syntax_error_with_line;
+use super::figures::decode_serialized_figure;
 use super::file::MAX_FILE;
-use super::keys::{find_key, join_key_path};
+use super::keys::{find_documented_key, join_key_path};
 use super::{DrivePower, Machine, MachineError};
 use crate::drive::Drive;
 
@@ -26,7 +26,7 @@ const MAX_CHAIN: usize = 8;
 ///
 /// # Errors
 /// No such model, a chain without an end, or a file that leaves open which figures are its own.
-pub(super) fn resolve_like(
+pub(super) fn merge_file_with_like_chain(
     text: &str,
     origin: &str,
     folder: Option<&Path>,
@@ -38,68 +38,71 @@ pub(super) fn resolve_like(
     if !own.contains_key(LIKE) {
         return Ok(None);
     }
-    merge_with_models(own, origin, folder, MAX_CHAIN).map(Some)
+    merge_with_models_up_to(own, origin, folder, MAX_CHAIN).map(Some)
 }
 
-fn merge_with_models(
+fn merge_with_models_up_to(
     mut own: Table,
     origin: &str,
     folder: Option<&Path>,
-    remaining: usize,
+    links_left: usize,
 ) -> Result<Table, MachineError> {
     let model = match own.remove(LIKE) {
         None => return Ok(own),
         Some(Value::String(model)) => model,
         Some(_) => {
-            return Err(MachineError::invalid_value(
+            return Err(MachineError::invalid_value_error(
                 origin,
                 LIKE,
                 "expected the name of a machine in quotes".to_owned(),
             ));
         }
     };
-    if remaining == 0 {
+    if links_left == 0 {
         let message = format!("more than {MAX_CHAIN} machines in a row are like another one");
-        return Err(MachineError::invalid_value(origin, LIKE, message));
+        return Err(MachineError::invalid_value_error(origin, LIKE, message));
     }
     if let Some(missing) = ["name", "title"]
         .into_iter()
         .find(|key| !own.contains_key(*key))
     {
         let message = format!("a machine that is like {model} has a {missing} of its own");
-        return Err(MachineError::invalid_value(origin, missing, message));
+        return Err(MachineError::invalid_value_error(origin, missing, message));
     }
-    if let Some((table, missing)) = find_table_without_source(&own, "", None) {
+    if let Some((table, missing)) = find_table_lacking_source_or_reason(&own, "", None) {
         let message = format!(
             "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
         );
-        return Err(MachineError::invalid_value(origin, &table, message));
+        return Err(MachineError::invalid_value_error(origin, &table, message));
     }
-    let (text, next_origin) =
-        read_model(&model, folder).map_err(|why| MachineError::invalid_value(origin, LIKE, why))?;
+    let (text, next_origin) = read_like_model_text_and_origin(&model, folder)
+        .map_err(|why| MachineError::invalid_value_error(origin, LIKE, why))?;
     let base = text
         .parse::<Table>()
-        .map_err(|e| description_error(&text, &next_origin, &e))?;
-    let mut whole = merge_with_models(base, &next_origin, folder, remaining - 1)?;
+        .map_err(|e| toml_syntax_error_with_line(&text, &next_origin, &e))?;
+    let mut whole = merge_with_models_up_to(base, &next_origin, folder, links_left - 1)?;
     // The comparison of predictions is dropped: nobody has compared them on this machine.
     whole.remove("prediction");
     whole.remove("calibrated_on");
-    use_one_power_form(&mut whole, &mut own)
-        .map_err(|why| MachineError::invalid_value(origin, "drive", why))?;
-    overlay_table(&mut whole, own, "");
+    use_one_drive_power_form(&mut whole, &mut own)
+        .map_err(|why| MachineError::invalid_value_error(origin, "drive", why))?;
+    overlay_keys(&mut whole, own, "");
     Ok(whole)
 }
 
 /// The text of the machine that a file is like: a built-in or recorded machine, or a file in the same folder.
-fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), String> {
-    if let Some(text) = find_builtin_text(model) {
+fn read_like_model_text_and_origin(
+    model: &str,
+    folder: Option<&Path>,
+) -> Result<(String, String), String> {
+    if let Some(text) = find_builtin_machine_text(model) {
         return Ok((text.to_owned(), model.to_owned()));
     }
     if let Some(system) = crate::recorded::find_recorded_system(model) {
         let mut machine = Machine::from_recorded(system).map_err(|e| e.to_string())?;
         // The policies of a recorded system are found by its name, which the new machine does not have, so they are
         // written out.
-        let ran = system.kernel_policy();
+        let ran = system.kernel_policy_or_stand_in();
         machine.runs = Some(format!("{} + {}", ran.idle, ran.freq));
         let text = machine.to_toml().map_err(|e| e.to_string())?;
         return Ok((text, model.to_owned()));
@@ -126,45 +129,48 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
 ///
 /// Plain figures need the `source` of their table, or of the nearest table around that takes one: `outer` is that table's
 /// path and whether it has one. Tables that must have `assumed` need one of their own.
-fn find_table_without_source(
+fn find_table_lacking_source_or_reason(
     own: &Table,
     table: &str,
     outer: Option<(&str, bool)>,
 ) -> Option<(String, &'static str)> {
-    if !own.contains_key("assumed") && find_key(table, "assumed").is_some_and(|key| key.required) {
+    if !own.contains_key("assumed")
+        && find_documented_key(table, "assumed").is_some_and(|key| key.required)
+    {
         return Some((table.to_owned(), "assumed"));
     }
-    let covering = match find_key(table, "source") {
+    let covering = match find_documented_key(table, "source") {
         Some(_) if !table.is_empty() => Some((table, own.contains_key("source"))),
         _ => outer,
     };
     let mut figures = own.iter();
-    let has_plain = figures.any(|(name, value)| is_plain_figure(table, name, value));
+    let has_plain = figures.any(|(name, value)| is_plain_number_of_figure_key(table, name, value));
     if let Some((place, false)) = covering.filter(|_| has_plain) {
         return Some((place.to_owned(), "source"));
     }
     own.iter().find_map(|(name, value)| {
         let below = join_key_path(table, name);
         match value {
-            Value::Table(inner) if !is_figure(inner) => {
-                find_table_without_source(inner, &below, covering)
+            Value::Table(inner) if !has_value_key(inner) => {
+                find_table_lacking_source_or_reason(inner, &below, covering)
             }
             Value::Array(list) => {
                 let mut tables = list.iter().filter_map(Value::as_table);
-                tables.find_map(|inner| find_table_without_source(inner, &below, covering))
+                tables
+                    .find_map(|inner| find_table_lacking_source_or_reason(inner, &below, covering))
             }
             _ => None,
         }
     })
 }
 
-fn is_plain_figure(table: &str, name: &str, value: &Value) -> bool {
+fn is_plain_number_of_figure_key(table: &str, name: &str, value: &Value) -> bool {
     (value.is_integer() || value.is_float())
-        && find_key(table, name).is_some_and(|key| key.is_figure)
+        && find_documented_key(table, name).is_some_and(|key| key.is_figure)
 }
 
 /// Overlays the keys of `own` on those of `base`; `table` is the path of both without instances.
-fn overlay_table(base: &mut Table, own: Table, table: &str) {
+fn overlay_keys(base: &mut Table, own: Table, table: &str) {
     if own.contains_key("source") {
         pin_sources_of_plain_figures(base, table);
     }
@@ -178,13 +184,15 @@ fn overlay_table(base: &mut Table, own: Table, table: &str) {
     for (name, value) in own {
         let below = join_key_path(table, &name);
         match (base.get_mut(&name), value) {
-            (Some(Value::Table(old)), Value::Table(new)) if !is_figure(old) && !is_figure(&new) => {
-                overlay_table(old, new, &below);
+            (Some(Value::Table(old)), Value::Table(new))
+                if !has_value_key(old) && !has_value_key(&new) =>
+            {
+                overlay_keys(old, new, &below);
             }
             (Some(Value::Array(old)), Value::Array(new))
-                if are_all_named(old) && are_all_named(&new) =>
+                if do_all_items_have_names(old) && do_all_items_have_names(&new) =>
             {
-                overlay_by_name(old, new, &below);
+                overlay_items_by_name(old, new, &below);
             }
             (_, value) => {
                 base.insert(name, value);
@@ -203,7 +211,7 @@ fn pin_sources_of_plain_figures(base: &mut Table, table: &str) {
 /// Names the source of each plain figure in a table and in the tables below that have no source of their own.
 fn pin_source_in_tables(base: &mut Table, table: &str, source: &str) {
     for (name, value) in base.iter_mut() {
-        if is_plain_figure(table, name, value) {
+        if is_plain_number_of_figure_key(table, name, value) {
             let number = std::mem::replace(value, Value::Boolean(false));
             *value = Value::Table(Table::from_iter([
                 ("value".to_owned(), number),
@@ -213,7 +221,7 @@ fn pin_source_in_tables(base: &mut Table, table: &str, source: &str) {
         }
         let below = join_key_path(table, name);
         match value {
-            Value::Table(inner) if !is_figure(inner) && !inner.contains_key("source") => {
+            Value::Table(inner) if !has_value_key(inner) && !inner.contains_key("source") => {
                 pin_source_in_tables(inner, &below, source);
             }
             Value::Array(list) => {
@@ -229,7 +237,7 @@ fn pin_source_in_tables(base: &mut Table, table: &str, source: &str) {
 
 /// Gives a drive's power one form in both tables: the declared states alone (`declared`) become complete ones
 /// (`power`), where only one of the tables has them so.
-fn use_one_power_form(base: &mut Table, own: &mut Table) -> Result<(), String> {
+fn use_one_drive_power_form(base: &mut Table, own: &mut Table) -> Result<(), String> {
     let (Some(Value::Table(base)), Some(Value::Table(own))) =
         (base.get_mut("drive"), own.get_mut("drive"))
     else {
@@ -248,28 +256,31 @@ fn use_one_power_form(base: &mut Table, own: &mut Table) -> Result<(), String> {
             .map_err(|e: toml::de::Error| e.to_string())?;
         let power =
             Table::try_from(DrivePower::from_declared_states(&drive)).map_err(|e| e.to_string())?;
-        base.insert("power".to_owned(), to_file_form(Value::Table(power)));
+        base.insert(
+            "power".to_owned(),
+            figures_to_file_form(Value::Table(power)),
+        );
     }
     Ok(())
 }
 
 /// A TOML value as files have it: figures with their origin as a key, and without figures that are not given.
-fn to_file_form(value: Value) -> Value {
+fn figures_to_file_form(value: Value) -> Value {
     match value {
         Value::Table(table) => {
-            if let Some(figure) = read_figure(&table) {
-                return figure_in_file(figure.value, &table["origin"]);
+            if let Some(figure) = decode_serialized_figure(&table) {
+                return figure_value_as_in_file(figure.value, &table["origin"]);
             }
             let given = table
                 .into_iter()
                 .filter(|(_, value)| !is_absent_figure(value));
             Value::Table(
                 given
-                    .map(|(key, value)| (key, to_file_form(value)))
+                    .map(|(key, value)| (key, figures_to_file_form(value)))
                     .collect(),
             )
         }
-        Value::Array(list) => Value::Array(list.into_iter().map(to_file_form).collect()),
+        Value::Array(list) => Value::Array(list.into_iter().map(figures_to_file_form).collect()),
         other => other,
     }
 }
@@ -278,7 +289,7 @@ fn is_absent_figure(value: &Value) -> bool {
     value.get("origin").and_then(Value::as_str) == Some("default")
 }
 
-fn figure_in_file(value: f64, origin: &Value) -> Value {
+fn figure_value_as_in_file(value: f64, origin: &Value) -> Value {
     let Value::Table(because) = origin else {
         return Value::Float(value);
     };
@@ -287,25 +298,25 @@ fn figure_in_file(value: f64, origin: &Value) -> Value {
     Value::Table(figure)
 }
 
-fn is_figure(table: &Table) -> bool {
+fn has_value_key(table: &Table) -> bool {
     table.contains_key("value")
 }
 
-fn item_name(item: &Value) -> Option<&str> {
+fn name_key_of_item(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 
-fn are_all_named(list: &[Value]) -> bool {
-    list.iter().all(|item| item_name(item).is_some())
+fn do_all_items_have_names(list: &[Value]) -> bool {
+    list.iter().all(|item| name_key_of_item(item).is_some())
 }
 
-fn overlay_by_name(base: &mut Vec<Value>, own: Vec<Value>, table: &str) {
+fn overlay_items_by_name(base: &mut Vec<Value>, own: Vec<Value>, table: &str) {
     for item in own {
         let old = base
             .iter_mut()
-            .find(|old| item_name(old) == item_name(&item));
+            .find(|old| name_key_of_item(old) == name_key_of_item(&item));
         match (old, item) {
-            (Some(Value::Table(old)), Value::Table(new)) => overlay_table(old, new, table),
+            (Some(Value::Table(old)), Value::Table(new)) => overlay_keys(old, new, table),
             (_, item) => base.push(item),
         }
     }
@@ -365,7 +376,7 @@ source = \"measured here\"
         let recorded = parse(&like_text("turin0", "mine")).unwrap();
         let ran = crate::recorded::find_recorded_system("turin0")
             .unwrap()
-            .kernel_policy();
+            .kernel_policy_or_stand_in();
         assert_eq!(recorded.runs, Some(format!("{} + {}", ran.idle, ran.freq)));
         assert_eq!(recorded.prediction, None);
     }
@@ -390,7 +401,9 @@ source = \"measured here\"
         let folder = tempfile::tempdir().unwrap();
         let captured = Machine::find("laptop").unwrap();
         let mut model = captured.clone();
-        model.replace_drive(super::super::DriveModel::find("970 EVO Plus 1TB").unwrap());
+        model.replace_drive_keeping_count(
+            super::super::DriveModel::find("970 EVO Plus 1TB").unwrap(),
+        );
         let text = model.to_toml().unwrap();
         assert!(text.contains("[drive.declared"), "{text}");
         fs::write(folder.path().join("model.toml"), text).unwrap();

@@ -58,7 +58,7 @@ pub use error::MachineError;
 pub use figure::{Figure, Measurement, Origin};
 pub use figures::MachineFigure;
 pub use from_recorded::Captured;
-pub use here::{HERE, SYSTEM_FILE, default_calibration_path, find_calibrated_file};
+pub use here::{HERE, SYSTEM_FILE, calibration_path_to_write, find_calibration_file};
 pub use idle_state::{ClusterIdleState, MachineIdleState, Scope};
 pub use io_path::{Completion, IoPath};
 pub use isolation::Isolation;

@@ -60,7 +60,7 @@ impl PageCache {
     }
 
     /// The first fault of the page cache's figures: key and explanation.
-    pub(super) fn first_fault(&self) -> Option<(&'static str, &'static str)> {
+    pub(super) fn first_invalid_key_and_reason(&self) -> Option<(&'static str, &'static str)> {
         if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
             return Some(("write_kcycles", "a write takes time"));
         }

@@ -9,18 +9,18 @@ impl Cluster {
         (cppc.lowest..=cppc.highest)
             .map(|performance| {
                 let khz = cppc.frequency_at_performance(performance).0;
-                let uv = self.microvolts_at(khz, cppc).unwrap_or(0);
+                let uv = self.microvolts_on_scale(khz, cppc).unwrap_or(0);
                 Opp { khz, uv }
             })
             .collect()
     }
 
     /// Voltage at a clock of the performance scale; `None` for a cluster without voltages.
-    fn microvolts_at(&self, khz: u32, cppc: &Cppc) -> Option<u32> {
+    fn microvolts_on_scale(&self, khz: u32, cppc: &Cppc) -> Option<u32> {
         let flat = cppc.frequency_at_performance(cppc.lowest_nonlinear).0;
         let top = cppc.frequency_at_performance(cppc.highest).0;
-        let low = self.voltage_at(self.opps.first()?)?;
-        let high = self.voltage_at(self.opps.last()?)?;
+        let low = self.volts_at(self.opps.first()?)?;
+        let high = self.volts_at(self.opps.last()?)?;
         let above = f64::from(khz.saturating_sub(flat)) / f64::from((top - flat).max(1));
         Some(((low + (high - low) * above) * 1e6).round() as u32)
     }
@@ -31,7 +31,7 @@ impl Machine {
     ///
     /// # Errors
     /// Name of the first cluster without a performance scale, and the missing figure.
-    pub fn use_scale_as_operating_points(&mut self) -> Result<(), (String, &'static str)> {
+    pub fn use_cppc_scale_as_operating_points(&mut self) -> Result<(), (String, &'static str)> {
         for cluster in &mut self.cluster {
             let Some(cppc) = &cluster.cppc else {
                 return Err((cluster.name.clone(), "CPPC performance scale (cppc)"));

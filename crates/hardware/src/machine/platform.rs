@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figure::Figure;
 
-/// Published servers at rest, by family and number of sockets.
+/// Published power of servers at rest, by family and number of sockets.
 const SERVERS: &str = include_str!("../../data/platform_power.csv");
 /// What the power in published results of servers counts.
 const AT_THE_WALL: &str =
@@ -56,7 +56,7 @@ pub struct Platform {
 
 /// A row of the published servers. Powers are in W for each socket.
 #[derive(Debug, Deserialize)]
-struct Published {
+struct PublishedServerPower {
     family: String,
     /// CPUID family and models of the servers, with `|` between several.
     family_model: String,
@@ -69,17 +69,22 @@ struct Published {
     highest_w: f64,
 }
 
-static PUBLISHED: LazyLock<Vec<Published>> = LazyLock::new(|| {
+static PUBLISHED: LazyLock<Vec<PublishedServerPower>> = LazyLock::new(|| {
     csv::Reader::from_reader(SERVERS.as_bytes())
         .into_deserialize()
         .filter_map(Result::ok)
         .collect()
 });
 
-impl Published {
-    fn scaled_figure(&self, which: &str, watts_per_socket: f64, sockets: usize) -> Figure {
+impl PublishedServerPower {
+    fn assume_milliwatts_for_sockets(
+        &self,
+        statistic: &str,
+        watts_per_socket: f64,
+        sockets: usize,
+    ) -> Figure {
         let why = format!(
-            "{which} of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the \
+            "{statistic} of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the \
              sockets (afkirmohamed11/ProjetDataVizUCBL1@97da134)",
             self.results, self.family, self.sockets
         );
@@ -90,27 +95,28 @@ impl Published {
 impl Platform {
     /// What published servers of the processor's family draw at rest, in proportion to the sockets; `None` for an
     /// unknown family. `family_model`: CPUID family and model, such as `6/85`.
-    pub fn for_server(family_model: &str, name: &str, sockets: usize) -> Option<Self> {
-        if !is_server_processor_name(name) {
+    pub fn for_server(family_model: &str, processor_name: &str, sockets: usize) -> Option<Self> {
+        if !may_be_name_of_published_server(processor_name) {
             return None;
         }
         let same_family = PUBLISHED.iter().filter(|row| {
             let mut models = row.family_model.split('|');
-            models.any(|model| model == family_model) && has_model_number_like(name, &row.number)
+            models.any(|model| model == family_model)
+                && has_model_number_like_pattern(processor_name, &row.number)
         });
         let row = same_family.min_by_key(|row| row.sockets.abs_diff(sockets))?;
         Some(Self {
             counts: AT_THE_WALL.to_owned(),
-            resting_mw: row.scaled_figure("median", row.median_w, sockets),
-            lowest_mw: row.scaled_figure("lowest", row.lowest_w, sockets),
-            highest_mw: row.scaled_figure("highest", row.highest_w, sockets),
-            first_core_mw: first_core_power(&row.family, family_model, sockets),
+            resting_mw: row.assume_milliwatts_for_sockets("median", row.median_w, sockets),
+            lowest_mw: row.assume_milliwatts_for_sockets("lowest", row.lowest_w, sockets),
+            highest_mw: row.assume_milliwatts_for_sockets("highest", row.highest_w, sockets),
+            first_core_mw: first_core_power_at_wall(&row.family, family_model, sockets),
             source: "none".to_owned(),
         })
     }
 
     /// The first fault of the figures of power at rest: key and explanation.
-    pub(super) fn first_fault(&self) -> Option<(&'static str, &'static str)> {
+    pub(super) fn first_invalid_key_and_reason(&self) -> Option<(&'static str, &'static str)> {
         let figures = [&self.lowest_mw, &self.resting_mw, &self.highest_mw];
         let given: Vec<f64> = figures
             .into_iter()
@@ -125,7 +131,7 @@ impl Platform {
 }
 
 /// The first core's power at the wall; not given where the package's energy counters include it.
-fn first_core_power(family: &str, family_model: &str, sockets: usize) -> Figure {
+fn first_core_power_at_wall(family: &str, family_model: &str, sockets: usize) -> Figure {
     if FIRST_CORE_BY_PACKAGE.contains(&family) {
         return Figure::default();
     }
@@ -143,25 +149,26 @@ fn first_core_power(family: &str, family_model: &str, sockets: usize) -> Figure 
 
 /// Whether a processor's name is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID
 /// models with them.
-fn is_server_processor_name(name: &str) -> bool {
-    let is_other = name.split_whitespace().any(|word| {
+fn may_be_name_of_published_server(processor_name: &str) -> bool {
+    let is_other = processor_name.split_whitespace().any(|word| {
         let head = word.split_once('-').map_or("", |(head, _)| head);
         matches!(head.as_bytes(), [b'D' | b'W'] | [b'w', b'0'..=b'9'])
     });
-    !is_other && !name.contains("Ryzen") && !name.contains("Threadripper")
+    !is_other && !processor_name.contains("Ryzen") && !processor_name.contains("Threadripper")
 }
 
 /// Whether a processor's name has a model number of four digits like this one.
-fn has_model_number_like(name: &str, pattern: &str) -> bool {
+fn has_model_number_like_pattern(processor_name: &str, pattern: &str) -> bool {
     if pattern.bytes().all(|b| b == b'?') {
         return true;
     }
-    name.split(|c: char| !c.is_ascii_digit())
-        .any(|digits| fits_digit_pattern(digits, pattern))
+    processor_name
+        .split(|c: char| !c.is_ascii_digit())
+        .any(|digits| matches_digits_with_wildcards(digits, pattern))
 }
 
 /// Whether digits match a pattern with `?` for any digit.
-fn fits_digit_pattern(digits: &str, pattern: &str) -> bool {
+fn matches_digits_with_wildcards(digits: &str, pattern: &str) -> bool {
     let mut pairs = digits.bytes().zip(pattern.bytes());
     digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)
 }

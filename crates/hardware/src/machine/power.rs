@@ -1,10 +1,11 @@
 //! Power of CPUs, clusters, the uncore and the package.
 //!
 //! Machine power is the sum of
-//! - for every CPU: [`Cluster::active_power`] when running, [`Cluster::idle_power`] when idle;
-//! - for every cluster: [`Cluster::power_when_up`] while it is up, else [`Cluster::power_when_down`];
-//! - for every cluster's uncore: [`Uncore::power_at_clock`] at its clock, while the package is not down;
-//! - for the package: [`Package::idle_power`] always, and [`Package::active_power`] on top while it is
+//! - for every CPU: [`Cluster::cpu_active_power`] when running, [`Cluster::cpu_idle_power`] when idle;
+//! - for every cluster: [`Cluster::power_besides_cpus_when_up`] while it is up, else
+//!   [`Cluster::power_besides_cpus_when_down`];
+//! - for every cluster's uncore: [`Uncore::cluster_power_at_clock`] at its clock, while the package is not down;
+//! - for the package: [`Package::constant_power`] always, and [`Package::extra_power_while_up`] on top while it is
 //!   not down. [`PackageSleep`] says when it is.
 //!
 //! The last part is why power is no sum over cores: on servers the first core out of deep idle
@@ -94,17 +95,22 @@ pub struct PackageSleep {
 
 impl PackageSleep {
     /// The time from when the last CPU enters its deepest state until the package is down.
-    pub fn time_until_down(&self) -> Nanoseconds {
+    pub fn hysteresis_and_entry_time(&self) -> Nanoseconds {
         Nanoseconds(self.hysteresis.0 + self.entry.0)
     }
 
-    /// When the package is up again, if the last CPU entered its deepest state at `asleep` and one wakes up at `woken`:
-    /// at once, unless it has begun to go down.
-    pub fn power_up_time(&self, asleep: Nanoseconds, woken: Nanoseconds) -> Nanoseconds {
-        if woken.0 <= asleep.0 + self.hysteresis.0 {
-            return woken;
+    /// When the package is up again, if the last CPU entered its deepest state at `asleep_at` and one wakes up at
+    /// `woken_at`: at once, unless it has begun to go down.
+    pub fn time_when_up_again(&self, asleep_at: Nanoseconds, woken_at: Nanoseconds) -> Nanoseconds {
+        if woken_at.0 <= asleep_at.0 + self.hysteresis.0 {
+            return woken_at;
         }
-        Nanoseconds(woken.0.max(asleep.0 + self.time_until_down().0) + self.exit.0)
+        Nanoseconds(
+            woken_at
+                .0
+                .max(asleep_at.0 + self.hysteresis_and_entry_time().0)
+                + self.exit.0,
+        )
     }
 }
 
@@ -119,12 +125,12 @@ impl Package {
     }
 
     /// Power while every CPU is in the deepest state.
-    pub fn idle_power(&self) -> Microwatts {
+    pub fn constant_power(&self) -> Microwatts {
         self.idle_mw.milliwatts_to_power()
     }
 
     /// What is drawn besides while the package is not down.
-    pub fn active_power(&self) -> Microwatts {
+    pub fn extra_power_while_up(&self) -> Microwatts {
         self.active_mw.milliwatts_to_power()
     }
 }
@@ -157,15 +163,15 @@ pub struct Uncore {
 }
 
 impl Uncore {
-    /// Its clock while the fastest CPU runs at `fastest`: as fast, within its limits.
-    pub fn clock_within_limits(&self, fastest: Kilohertz) -> Kilohertz {
+    /// Its clock while the fastest CPU runs at `fastest_cpu`: as fast, within its limits.
+    pub fn clock_within_limits(&self, fastest_cpu: Kilohertz) -> Kilohertz {
         let [lowest, highest] =
             [&self.min_mhz, &self.max_mhz].map(|mhz| (mhz.value * 1e3).round() as u32);
-        Kilohertz(fastest.0.clamp(lowest, highest.max(lowest)))
+        Kilohertz(fastest_cpu.0.clamp(lowest, highest.max(lowest)))
     }
 
     /// Power of one cluster's uncore at a clock: coefficient x f x V^2.
-    pub fn power_at_clock(&self, clock: Kilohertz) -> Microwatts {
+    pub fn cluster_power_at_clock(&self, clock: Kilohertz) -> Microwatts {
         let mhz = f64::from(clock.0) / 1e3;
         let uv = interpolate_linearly(
             mhz,
@@ -189,8 +195,8 @@ fn interpolate_linearly(at: f64, from: [f64; 2], to: [f64; 2]) -> f64 {
 }
 
 impl MachineIdleState {
-    /// Power of a CPU in this state; 0 without a figure. For a polling state see [`Cluster::idle_power`].
-    pub fn own_power(&self) -> Microwatts {
+    /// Power of a CPU in this state; 0 without a figure. For a polling state see [`Cluster::cpu_idle_power`].
+    pub fn given_power_or_0(&self) -> Microwatts {
         self.power_mw.milliwatts_to_power()
     }
 }
@@ -198,7 +204,7 @@ impl MachineIdleState {
 impl Cluster {
     /// Supply voltage at an operating point in volts: its own, else on the line from the slowest
     /// to the fastest. `None` if neither is given.
-    pub fn voltage_at(&self, opp: &Opp) -> Option<f64> {
+    pub fn volts_at(&self, opp: &Opp) -> Option<f64> {
         if opp.uv > 0 {
             return Some(f64::from(opp.uv) / 1e6);
         }
@@ -215,8 +221,8 @@ impl Cluster {
     }
 
     /// Power of a CPU that runs at an operating point: coefficient x f x V^2, and the static part.
-    pub fn active_power(&self, opp: &Opp) -> Microwatts {
-        let volts = self.voltage_at(opp).unwrap_or(0.0);
+    pub fn cpu_active_power(&self, opp: &Opp) -> Microwatts {
+        let volts = self.volts_at(opp).unwrap_or(0.0);
         let mhz = f64::from(opp.khz) / 1e3;
         let dynamic = self.dynamic_power_uw_per_mhz_v2.value * mhz * volts * volts;
         Microwatts((dynamic + self.static_mw.value * 1e3).round() as u64)
@@ -224,11 +230,11 @@ impl Cluster {
 
     /// Power of a CPU in an idle state of this cluster. In a polling state the clock runs at `opp`; without an own
     /// figure, polling costs as much as running.
-    pub fn idle_power(&self, state: &MachineIdleState, opp: &Opp) -> Microwatts {
+    pub fn cpu_idle_power(&self, state: &MachineIdleState, opp: &Opp) -> Microwatts {
         if state.polling && !state.power_mw.is_given() {
-            self.active_power(opp)
+            self.cpu_active_power(opp)
         } else {
-            state.own_power()
+            state.given_power_or_0()
         }
     }
 
@@ -236,21 +242,23 @@ impl Cluster {
     /// else the static part of a running CPU, and no less than in the state. Next to nothing of an exit is work, so
     /// the core is powered but hardly switches. On Sapphire Rapids 92 of 97 to 104 us do not depend on the core's
     /// clock. On an EPYC 7502 18 of 21 to 24 us do not (both measured at several clocks).
-    pub fn transition_power(&self, state: &MachineIdleState) -> Microwatts {
+    pub fn cpu_transition_power(&self, state: &MachineIdleState) -> Microwatts {
         if state.transition_mw.is_given() {
             state.transition_mw.milliwatts_to_power()
         } else {
-            self.static_mw.milliwatts_to_power().max(state.own_power())
+            self.static_mw
+                .milliwatts_to_power()
+                .max(state.given_power_or_0())
         }
     }
 
     /// Cluster power besides the CPUs while up.
-    pub fn power_when_up(&self) -> Microwatts {
+    pub fn power_besides_cpus_when_up(&self) -> Microwatts {
         self.cluster_on_mw.milliwatts_to_power()
     }
 
     /// Cluster power in a cluster idle state.
-    pub fn power_when_down(&self) -> Microwatts {
+    pub fn power_besides_cpus_when_down(&self) -> Microwatts {
         self.cluster_off_mw.milliwatts_to_power()
     }
 }
@@ -265,7 +273,7 @@ mod tests {
         let machine = Machine::find("rk3399").unwrap();
         let dynamic = |cluster: usize, opp: usize| {
             let c = &machine.cluster[cluster];
-            (c.active_power(&c.opps[opp]).0 - c.static_mw.milliwatts_to_power().0) as f64 / 1e3
+            (c.cpu_active_power(&c.opps[opp]).0 - c.static_mw.milliwatts_to_power().0) as f64 / 1e3
         };
         // 100 uW/(MHz V^2) x 408 MHz x (0.825 V)^2, and so on.
         for (cluster, opp, milliwatts) in
@@ -289,10 +297,10 @@ mod tests {
         ]
         .map(|(khz, uv)| Opp { khz, uv })
         .to_vec();
-        assert_eq!(c.voltage_at(&c.opps[1]), None);
+        assert_eq!(c.volts_at(&c.opps[1]), None);
         c.lowest_uv = Figure::covered_by_table_source(600_000.0);
         c.highest_uv = Figure::covered_by_table_source(1_000_000.0);
-        let volts: Vec<_> = c.opps.iter().map(|o| c.voltage_at(o)).collect();
+        let volts: Vec<_> = c.opps.iter().map(|o| c.volts_at(o)).collect();
         assert_eq!(volts, [Some(0.6), Some(0.7), Some(0.7), Some(1.0)]);
     }
 
@@ -304,7 +312,11 @@ mod tests {
             exit: Nanoseconds(40),
         };
         let woken = [1000, 1100, 1101, 1130, 1131, 5000];
-        let up_at = woken.map(|at| sleep.power_up_time(Nanoseconds(1000), Nanoseconds(at)).0);
+        let up_at = woken.map(|at| {
+            sleep
+                .time_when_up_again(Nanoseconds(1000), Nanoseconds(at))
+                .0
+        });
         assert_eq!(up_at, [1000, 1100, 1170, 1170, 1171, 5040]);
     }
 
@@ -317,10 +329,10 @@ mod tests {
             [1000, 1200, 2100, 3700].map(clock),
             [1200, 1200, 2100, 2400]
         );
-        let watts = |mhz: u32| uncore.power_at_clock(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
+        let watts = |mhz: u32| uncore.cluster_power_at_clock(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
         // Half the clock, and a fifth less voltage.
         assert!((watts(1200) / watts(2400) - 0.5 * 0.8 * 0.8).abs() < 1e-6);
-        assert_eq!(uncore.power_at_clock(Kilohertz(0)).0, 0);
+        assert_eq!(uncore.cluster_power_at_clock(Kilohertz(0)).0, 0);
     }
 
     #[test]
@@ -329,8 +341,11 @@ mod tests {
         let (c, mut state) = (&machine.cluster[1], machine.idle_state[0].clone());
         state.polling = true;
         state.power_mw = Figure::default();
-        assert_eq!(c.idle_power(&state, &c.opps[3]), c.active_power(&c.opps[3]));
+        assert_eq!(
+            c.cpu_idle_power(&state, &c.opps[3]),
+            c.cpu_active_power(&c.opps[3])
+        );
         state.power_mw = Figure::covered_by_table_source(1.5);
-        assert_eq!(c.idle_power(&state, &c.opps[3]), Microwatts(1500));
+        assert_eq!(c.cpu_idle_power(&state, &c.opps[3]), Microwatts(1500));
     }
 }

@@ -30,7 +30,7 @@ pub struct PowerLimit {
     #[serde(default)]
     pub pl2_window_ms: Figure,
     /// How many clusters, in order, are one package and share the limits. Absent: 1.
-    #[serde(default = "default_of_one")]
+    #[serde(default = "one_cluster_per_package")]
     pub clusters: usize,
     /// Source of the table's plain figures.
     pub source: String,
@@ -38,7 +38,7 @@ pub struct PowerLimit {
 
 impl PowerLimit {
     /// Each power limit with its averaging window, long-term limit first.
-    pub fn limits(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
+    pub fn limits_with_windows(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
         let pl1 = (&self.pl1_mw, &self.pl1_window_ms);
         let pl2 = (&self.pl2_mw, &self.pl2_window_ms);
         [pl1, pl2]
@@ -51,7 +51,10 @@ impl PowerLimit {
     }
 
     /// The first impossible value of the limits on a machine with `clusters` clusters: key and explanation.
-    pub(super) fn first_fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
+    pub(super) fn first_invalid_key_and_reason(
+        &self,
+        clusters: usize,
+    ) -> Option<(&'static str, &'static str)> {
         if self.pl2_mw.is_given() && self.pl2_mw.value < self.pl1_mw.value {
             Some(("pl2_mw", "the short-term limit is no lower than pl1_mw"))
         } else if self.pl2_mw.is_given() && !self.pl2_window_ms.is_given() {
@@ -68,6 +71,6 @@ impl PowerLimit {
     }
 }
 
-const fn default_of_one() -> usize {
+const fn one_cluster_per_package() -> usize {
     1
 }

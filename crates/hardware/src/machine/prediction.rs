@@ -12,7 +12,7 @@ pub struct PredictionError {
     /// Jobs compared; no figure of the file was fitted to them.
     pub jobs: usize,
     /// Rounds of calibrating, predicting and measuring. Absent: 1.
-    #[serde(default = "default_rounds")]
+    #[serde(default = "one_round")]
     pub rounds: usize,
     /// Difference of the mean latency in per cent, without sign.
     pub mean_percent: f64,
@@ -61,7 +61,7 @@ pub struct RankingAgreement {
 }
 
 /// Number of rounds where a file gives none.
-const fn default_rounds() -> usize {
+const fn one_round() -> usize {
     1
 }
 

@@ -18,14 +18,14 @@ impl Machine {
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
-        self.write_tables()
-            .map_err(|e| MachineError::invalid_value(&self.name, "machine", e.to_string()))
+        self.format_machine_file()
+            .map_err(|e| MachineError::invalid_value_error(&self.name, "machine", e.to_string()))
     }
 
-    fn write_tables(&self) -> Result<String, toml::ser::Error> {
+    fn format_machine_file(&self) -> Result<String, toml::ser::Error> {
         let mut table = Table::try_from(self)?;
         let drive = table.get_mut("drive");
-        let nested = drive.map(|drive| take_nested_tables(&self.drive, drive));
+        let nested = drive.map(|drive| take_nested_drive_tables(&self.drive, drive));
         let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
@@ -34,9 +34,9 @@ impl Machine {
         }
         if let Some(Value::Array(others)) = others {
             for (model, mut drive) in self.other_drives.iter().zip(others) {
-                let nested = take_nested_tables(model, &mut drive)?;
+                let nested = take_nested_drive_tables(model, &mut drive)?;
                 let _ = write!(text, "\n[[other_drive]]\n");
-                write_key_lines(&mut text, drive.as_table().into_iter().flatten());
+                write_lines_of_given_keys(&mut text, drive.as_table().into_iter().flatten());
                 nested.write_under_key(&mut text, "other_drive")?;
             }
         }
@@ -46,7 +46,7 @@ impl Machine {
 
 /// Tables nested in a drive, which are written after the drive's other keys.
 #[derive(Default)]
-struct Nested {
+struct NestedDriveTables {
     /// The drive's power figures beyond the declared states.
     power: Option<Table>,
     /// The others.
@@ -54,8 +54,11 @@ struct Nested {
 }
 
 /// Moves the nested tables out of a drive, so that they are written later.
-fn take_nested_tables(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
-    let mut nested = Nested::default();
+fn take_nested_drive_tables(
+    model: &DriveModel,
+    drive: &mut Value,
+) -> Result<NestedDriveTables, toml::ser::Error> {
+    let mut nested = NestedDriveTables::default();
     let (Value::Table(drive), Some(power)) = (drive, &model.power) else {
         return Ok(nested);
     };
@@ -70,27 +73,31 @@ fn take_nested_tables(model: &DriveModel, drive: &mut Value) -> Result<Nested, t
     Ok(nested)
 }
 
-impl Nested {
+impl NestedDriveTables {
     /// Writes the nested tables under the last drive with this key.
     fn write_under_key(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
         if let Some(mut power) = self.power.take() {
             let (declared, states) = (power.remove_entry("declared"), power.remove("states"));
             let _ = write!(text, "\n[{key}.power]\n");
-            write_key_lines(text, power.iter());
+            write_lines_of_given_keys(text, power.iter());
             for state in states.iter().filter_map(Value::as_array).flatten() {
                 let _ = write!(text, "\n[[{key}.power.states]]\n");
-                write_key_lines(text, state.as_table().into_iter().flatten());
+                write_lines_of_given_keys(text, state.as_table().into_iter().flatten());
             }
             let declared = Value::Table(declared.into_iter().collect());
             let power = Table::from_iter([("power".to_owned(), declared)]);
-            write_tables_below(text, key, power)?;
+            write_nested_tables(text, key, power)?;
         }
-        write_tables_below(text, key, self.plain)
+        write_nested_tables(text, key, self.plain)
     }
 }
 
 /// Writes tables below a key.
-fn write_tables_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::ser::Error> {
+fn write_nested_tables(
+    text: &mut String,
+    key: &str,
+    tables: Table,
+) -> Result<(), toml::ser::Error> {
     if tables.is_empty() {
         return Ok(());
     }
@@ -100,9 +107,10 @@ fn write_tables_below(text: &mut String, key: &str, tables: Table) -> Result<(),
 }
 
 fn write_machine(text: &mut String, table: &Table) {
-    let (sections, plain): (Vec<_>, Vec<_>) =
-        table.iter().partition(|(_, value)| is_section(value));
-    write_key_lines(text, plain.into_iter());
+    let (sections, plain): (Vec<_>, Vec<_>) = table
+        .iter()
+        .partition(|(_, value)| is_written_as_own_tables(value));
+    write_lines_of_given_keys(text, plain.into_iter());
     for (key, value) in sections {
         let (open, close, tables) = match value {
             Value::Array(list) => ("[[", "]]", list.iter().collect()),
@@ -110,48 +118,59 @@ fn write_machine(text: &mut String, table: &Table) {
         };
         for table in tables.into_iter().filter_map(Value::as_table) {
             let _ = write!(text, "\n{open}{key}{close}\n");
-            write_key_lines(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
+            write_lines_of_given_keys(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
             let own = table.get(IDLE_STATE).and_then(Value::as_array);
             for state in own.into_iter().flatten().filter_map(Value::as_table) {
                 let _ = write!(text, "\n[[{key}.{IDLE_STATE}]]\n");
-                write_key_lines(text, state.iter());
+                write_lines_of_given_keys(text, state.iter());
             }
         }
     }
 }
 
 /// Whether a value is written as tables of its own, rather than in one line.
-fn is_section(value: &Value) -> bool {
+fn is_written_as_own_tables(value: &Value) -> bool {
     match value {
-        Value::Table(table) => short_figure_text(table).is_none(),
+        Value::Table(table) => figure_text_if_figure_and_given(table).is_none(),
         Value::Array(list) => list.first().is_some_and(Value::is_table),
         _ => false,
     }
 }
 
-fn write_key_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
+fn write_lines_of_given_keys<'a>(
+    text: &mut String,
+    entries: impl Iterator<Item = (&'a String, &'a Value)>,
+) {
     for (key, value) in entries {
-        if let Some(value) = value_in_one_line(value) {
+        if let Some(value) = toml_value_or_none_if_not_given(value) {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
 }
 
 /// A TOML value in one line; `None` for a figure that the machine does not give.
-fn value_in_one_line(value: &Value) -> Option<String> {
+fn toml_value_or_none_if_not_given(value: &Value) -> Option<String> {
     match value {
         Value::Table(table) => {
-            if let Some(figure) = short_figure_text(table) {
+            if let Some(figure) = figure_text_if_figure_and_given(table) {
                 return figure;
             }
             let entries: Vec<String> = table
                 .iter()
-                .filter_map(|(key, value)| Some(format!("{key} = {}", value_in_one_line(value)?)))
+                .filter_map(|(key, value)| {
+                    Some(format!(
+                        "{key} = {}",
+                        toml_value_or_none_if_not_given(value)?
+                    ))
+                })
                 .collect();
             Some(format!("{{ {} }}", entries.join(", ")))
         }
         Value::Array(list) => {
-            let items: Vec<String> = list.iter().filter_map(value_in_one_line).collect();
+            let items: Vec<String> = list
+                .iter()
+                .filter_map(toml_value_or_none_if_not_given)
+                .collect();
             let lines: Vec<String> = items.chunks(IN_A_LINE).map(|c| c.join(", ")).collect();
             Some(match lines.as_slice() {
                 [] => "[]".to_owned(),
@@ -159,7 +178,7 @@ fn value_in_one_line(value: &Value) -> Option<String> {
                 lines => format!("[\n  {},\n]", lines.join(",\n  ")),
             })
         }
-        Value::Float(number) => Some(format_number(*number)),
+        Value::Float(number) => Some(format_whole_without_fraction(*number)),
         other => Some(other.to_string()),
     }
 }
@@ -167,15 +186,15 @@ fn value_in_one_line(value: &Value) -> Option<String> {
 impl Figure {
     /// The figure as a machine file has it, such as `{ value = 3.5, source = "..." }`; `None` if it is not given.
     pub fn to_toml_text(&self) -> Option<String> {
-        value_in_one_line(&Value::try_from(self).ok()?)
+        toml_value_or_none_if_not_given(&Value::try_from(self).ok()?)
     }
 }
 
 /// A figure in its short form: outer `None`, if the table is no figure; inner `None`, if it is not given.
 #[expect(clippy::option_option, reason = "two questions, two answers")]
-fn short_figure_text(table: &Table) -> Option<Option<String>> {
+fn figure_text_if_figure_and_given(table: &Table) -> Option<Option<String>> {
     let (value, origin) = (table.get("value")?.as_float()?, table.get("origin")?);
-    let value = format_number(value);
+    let value = format_whole_without_fraction(value);
     Some(match origin {
         Value::String(word) if word == "default" => None,
         Value::Table(because) => because
@@ -187,7 +206,7 @@ fn short_figure_text(table: &Table) -> Option<Option<String>> {
 }
 
 /// Formats a number; whole numbers have no fraction, as people write them.
-fn format_number(number: f64) -> String {
+fn format_whole_without_fraction(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         format!("{number:.0}")
     } else {
@@ -223,7 +242,7 @@ mod tests {
         let mut more = 0;
         for (name, _) in BUILTIN {
             let mut machine = Machine::find("laptop").unwrap();
-            machine.replace_drive(DriveModel::find(name).unwrap());
+            machine.replace_drive_keeping_count(DriveModel::find(name).unwrap());
             machine.other_drives.push(DriveModel::find(name).unwrap());
             let text = machine.to_toml().unwrap();
             let again = Machine::parse(&text, name).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -257,7 +276,7 @@ mod tests {
         let again = Machine::parse(&text, "text").unwrap_or_else(|e| panic!("{e}\n{text}"));
         assert_eq!(again.to_toml().unwrap(), text);
         assert_eq!(again.drive.name, own.name);
-        let found = again.find_drive("nvme2").unwrap();
+        let found = again.find_own_or_known_drive("nvme2").unwrap();
         assert_eq!(found.name, machine.other_drives[1].name);
         assert!(found.power.is_some());
     }

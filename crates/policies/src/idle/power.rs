@@ -33,8 +33,8 @@ impl IdlePower {
         exit: &[Nanoseconds],
     ) -> Self {
         let states = states.iter().zip(exit).map(|(state, exit)| StatePower {
-            asleep: cluster.idle_power(state, opp),
-            transition: cluster.transition_power(state),
+            asleep: cluster.cpu_idle_power(state, opp),
+            transition: cluster.cpu_transition_power(state),
             entry: state.true_entry_us.micros_to_time(),
             exit: *exit,
         });

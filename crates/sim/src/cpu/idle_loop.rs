@@ -269,7 +269,7 @@ impl Cpu<'_> {
             && let Some(undemoted_at) =
                 self.idle
                     .demotion
-                    .demoted_until(demotion, now, self.idle.state)
+                    .demote_request_until(demotion, now, self.idle.state)
         {
             (self.idle.demoted, self.idle.undemoted_at) = (true, undemoted_at);
             really = demotion.to;

@@ -76,8 +76,8 @@ impl IdleTable {
         cluster: &Cluster,
         poll: Option<PollPolicy>,
     ) -> Result<Self, SimError> {
-        let declared = machine.declared_idle_states_of(cluster)?;
-        let machine_states = machine.idle_states_of(cluster);
+        let declared = machine.declared_idle_states_on_cluster(cluster)?;
+        let machine_states = machine.idle_states_on_cluster(cluster);
         let states: Vec<TrueState> = (machine_states.iter().enumerate())
             .map(|(index, state)| TrueState::new(index, state, &declared))
             .collect();

@@ -35,7 +35,7 @@ impl DriveSetup {
     pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
         Self {
             units: model.parallel_units.value as usize,
-            by_address: model.units_by_address().is_some(),
+            by_address: model.units_if_reads_go_by_address().is_some(),
             buffer: model.buffer.as_ref().map(|b| {
                 let media = b.media_us.micros_to_time().0;
                 BufferSetup {

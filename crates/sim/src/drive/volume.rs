@@ -43,7 +43,7 @@ impl VolumeSetup {
                 kilobytes_per_second(&drive.read_stream_mb_per_s),
                 kilobytes_per_second(&drive.write_stream_mb_per_s),
             ],
-            units: drive.units_by_address(),
+            units: drive.units_if_reads_go_by_address(),
         }
     }
 

@@ -54,20 +54,22 @@ fn femtojoules(power: Microwatts, time: u64) -> u128 {
 
 impl CpuPower {
     pub(crate) fn new(machine: &Machine, cluster: &Cluster) -> Self {
-        let idle_states = machine.idle_states_of(cluster);
-        let alone =
-            deepest_state_without_cluster(&idle_states).map(|index| idle_states[index].own_power());
+        let idle_states = machine.idle_states_on_cluster(cluster);
+        let alone = deepest_state_without_cluster(&idle_states)
+            .map(|index| idle_states[index].given_power_or_0());
         let states = idle_states.iter().map(|state| StatePower {
-            asleep: state.own_power(),
-            waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.own_power())),
-            transition: cluster.transition_power(state),
-            polling: (!state.polling || state.power_mw.is_given()).then(|| state.own_power()),
+            asleep: state.given_power_or_0(),
+            waiting: (state.scope == Scope::Cluster)
+                .then(|| alone.unwrap_or(state.given_power_or_0())),
+            transition: cluster.cpu_transition_power(state),
+            polling: (!state.polling || state.power_mw.is_given())
+                .then(|| state.given_power_or_0()),
         });
         Self {
             running: cluster
                 .opps
                 .iter()
-                .map(|opp| cluster.active_power(opp))
+                .map(|opp| cluster.cpu_active_power(opp))
                 .collect(),
             states: states.collect(),
         }

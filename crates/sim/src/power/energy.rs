@@ -74,14 +74,16 @@ impl Energy {
             .zip(&machine.cluster)
             .map(|(down, cluster)| {
                 let (down, up) = down.time_down_and_up(time);
-                cluster.power_when_down().femtojoules_over(down)
-                    + cluster.power_when_up().femtojoules_over(up)
+                cluster
+                    .power_besides_cpus_when_down()
+                    .femtojoules_over(down)
+                    + cluster.power_besides_cpus_when_up().femtojoules_over(up)
             })
             .collect();
         let package = machine.package.as_ref().map_or(0, |package| {
             let (_, up) = finished.power.package.time_down_and_up(time);
-            package.idle_power().femtojoules_over(Nanoseconds(time))
-                + package.active_power().femtojoules_over(up)
+            package.constant_power().femtojoules_over(Nanoseconds(time))
+                + package.extra_power_while_up().femtojoules_over(up)
         });
         let drives: Vec<u128> = finished
             .drives
@@ -117,33 +119,41 @@ impl Energy {
 fn machine_power_at_rest(machine: &Machine, finished: &Finished) -> Microwatts {
     // The package is down only while all CPUs are in the machine's deepest idle state.
     let last = machine.idle_state.len().checked_sub(1);
-    let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed_idle_state(cpu) != last);
+    let package_up =
+        (0..machine.cpus()).any(|cpu| machine.deepest_allowed_state_index(cpu) != last);
     let mut first_cpu = 0;
     let clusters = machine.cluster.iter().map(|c| {
         let cpus = first_cpu..first_cpu + c.cpus;
         first_cpu = cpus.end;
-        let table = machine.idle_states_of(c);
-        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed_idle_state(cpu)?]));
+        let table = machine.idle_states_on_cluster(c);
+        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed_state_index(cpu)?]));
         let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
         let besides = if cluster_down {
-            c.power_when_down()
+            c.power_besides_cpus_when_down()
         } else {
-            c.power_when_up()
+            c.power_besides_cpus_when_up()
         };
         // A CPU without a sleep state polls at the lowest clock.
         let lowest = c.opps.first();
-        let of_cpus = states.filter_map(|state| Some(c.idle_power(state, lowest?).0));
+        let of_cpus = states.filter_map(|state| Some(c.cpu_idle_power(state, lowest?).0));
         besides.0 + of_cpus.sum::<u64>()
     });
     let package = machine.package.as_ref().map_or(0, |p| {
-        p.idle_power().0 + if package_up { p.active_power().0 } else { 0 }
+        p.constant_power().0
+            + if package_up {
+                p.extra_power_while_up().0
+            } else {
+                0
+            }
     });
     let uncores = machine
         .uncore
         .as_ref()
         .filter(|_| package_up)
         .map_or(0, |u| {
-            u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0 * machine.cluster.len() as u64
+            u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(0)))
+                .0
+                * machine.cluster.len() as u64
         });
     let drives = finished
         .drives

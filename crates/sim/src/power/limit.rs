@@ -41,7 +41,7 @@ impl Limit {
 impl Budget {
     /// The budget of a package that has drawn nothing for long.
     pub(crate) fn new(limit: &PowerLimit) -> Self {
-        let limits = limit.limits().map(|(power, window)| Limit {
+        let limits = limit.limits_with_windows().map(|(power, window)| Limit {
             power: power.0 as f64,
             window: window.0 as f64,
             average: 0.0,

@@ -34,32 +34,44 @@ impl PowerLimitSetup {
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
         let limits = machine.power_limit.clone()?;
         let clusters = &machine.cluster;
-        let active = machine.package.as_ref().map_or(0, |p| p.active_power().0);
+        let active = machine
+            .package
+            .as_ref()
+            .map_or(0, |p| p.extra_power_while_up().0);
         let package_share = active / clusters.len().max(1) as u64;
         let uncore = (machine.uncore.as_ref()).map_or(0, |uncore| {
             uncore
-                .power_at_clock(uncore.clock_within_limits(Kilohertz(u32::MAX)))
+                .cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(u32::MAX)))
                 .0
         });
         let cpus: Vec<CpuPower> = (clusters.iter())
             .map(|c| CpuPower::new(machine, c))
             .collect();
-        let (pl1, window) = limits.limits().next()?;
+        let (pl1, window) = limits.limits_with_windows().next()?;
         Some(Self {
             limits,
             pl1: pl1.0,
             longest: window.0 / TIMES_PER_WINDOW,
             most_when_idle: (clusters.iter().zip(&cpus))
                 .map(|(c, cpu)| {
-                    let besides =
-                        c.power_when_up().max(c.power_when_down()).0 + uncore + package_share;
+                    let besides = c
+                        .power_besides_cpus_when_up()
+                        .max(c.power_besides_cpus_when_down())
+                        .0
+                        + uncore
+                        + package_share;
                     c.cpus as u64 * cpu.highest_power_while_not_running().0 + besides
                 })
                 .collect(),
             cpus,
             besides_cpus: clusters
                 .iter()
-                .map(|c| [c.power_when_up(), c.power_when_down()])
+                .map(|c| {
+                    [
+                        c.power_besides_cpus_when_up(),
+                        c.power_besides_cpus_when_down(),
+                    ]
+                })
                 .collect(),
             package_share: Microwatts(package_share),
         })

@@ -118,7 +118,7 @@ impl PowerTracker {
             self.clusters[cluster].add_sleeping_cpu(now);
         }
         if state == self.deepest {
-            let down_at = now + self.sleep.time_until_down().0;
+            let down_at = now + self.sleep.hysteresis_and_entry_time().0;
             self.package.add_sleeping_cpu(down_at);
             if self.package.all_cpus_asleep() {
                 self.uncore.schedule_off(down_at);
@@ -137,8 +137,9 @@ impl PowerTracker {
     ) -> bool {
         if state == self.deepest {
             if self.package.all_cpus_asleep() {
-                let asleep = Nanoseconds(self.package.since - self.sleep.time_until_down().0);
-                self.package_up_at = self.sleep.power_up_time(asleep, Nanoseconds(now)).0;
+                let asleep =
+                    Nanoseconds(self.package.since - self.sleep.hysteresis_and_entry_time().0);
+                self.package_up_at = self.sleep.time_when_up_again(asleep, Nanoseconds(now)).0;
             }
             self.package.remove_sleeping_cpu(now);
             self.uncore.end_or_cancel_off(now);

@@ -116,7 +116,7 @@ impl UncoreClock {
             self.totals.time_on += time;
             self.totals.khz_time += u128::from(self.clock.0) * u128::from(time);
             self.totals.energy += uncore
-                .power_at_clock(self.clock)
+                .cluster_power_at_clock(self.clock)
                 .femtojoules_over(Nanoseconds(time));
         }
     }

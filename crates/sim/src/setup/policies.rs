@@ -93,7 +93,8 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
 
 /// The policies that the machine's kernel has by itself.
 fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
-    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran = recorded::find_recorded_system(&machine.name)
+        .map(RecordedSystem::kernel_policy_or_stand_in);
     let kernel = match (&machine.runs, &ran) {
         (Some(runs), _) => runs
             .parse::<PolicySet>()?
@@ -259,7 +260,7 @@ pub fn machine_under_policies<'a>(
     if let Some(FreqPolicy::AmdPstate(_)) = frequency {
         machine
             .to_mut()
-            .use_scale_as_operating_points()
+            .use_cppc_scale_as_operating_points()
             .map_err(missing_performance_scale_error)?;
     }
     if let Some(limit) = set.idle_states() {
@@ -353,7 +354,7 @@ fn names_of_states_switched_off(
     cluster: &Cluster,
     limit: &IdleStatesLimit,
 ) -> Result<Vec<String>, String> {
-    let states = (machine.declared_idle_states_of(cluster)).map_err(|e| e.to_string())?;
+    let states = (machine.declared_idle_states_on_cluster(cluster)).map_err(|e| e.to_string())?;
     let off = limit
         .states_to_switch_off(&states)
         .map_err(|e| e.to_string())?;
@@ -365,7 +366,9 @@ fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(
     let each = match &latency.scope {
         // A system-wide limit is one more request; requests made before stay in force.
         LatencyScope::System => {
-            let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
+            let states = machine
+                .common_declared_idle_states()
+                .map_err(|e| e.to_string())?;
             let request = latency_limit_in_us(latency, &states)?.map(LatencyRequest::system_wide);
             machine.latency_requests.extend(request);
             return Ok(());
@@ -385,7 +388,7 @@ fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(
         // An idle state's exit latency is looked up in the CPU's own cluster.
         let cluster = machine
             .cluster_of(cpu)
-            .map(|cluster| machine.declared_idle_states_of(cluster));
+            .map(|cluster| machine.declared_idle_states_on_cluster(cluster));
         if let Some(states) = cluster {
             let limit = latency_limit_in_us(latency, &states.map_err(|e| e.to_string())?)?;
             match requests.iter_mut().find(|(other, _)| *other == limit) {
@@ -395,7 +398,7 @@ fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(
         }
     }
     for (limit, cpus) in requests {
-        machine.set_latency_requests(&cpus, limit);
+        machine.replace_latency_request_of_cpus(&cpus, limit);
     }
     Ok(())
 }

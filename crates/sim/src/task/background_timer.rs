@@ -29,12 +29,12 @@ pub(crate) struct BackgroundTimer {
 
 impl BackgroundTimer {
     pub(crate) fn new(machine: &Machine, source: &Background) -> Self {
-        let wheel = source.timer_in_use() == TimerKind::Wheel;
+        let wheel = source.given_or_usual_timer() == TimerKind::Wheel;
         let roams = source.instances == Instances::PerMachine;
         Self {
             mean_interval: source.every_ms.value * 1e6,
             periodic: source.periodic,
-            slack: match source.timer_in_use() {
+            slack: match source.given_or_usual_timer() {
                 TimerKind::Sleep => machine.scheduler.timer_slack_us.micros_to_time().0,
                 TimerKind::Precise | TimerKind::Wheel => 0,
             },

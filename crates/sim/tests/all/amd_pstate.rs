@@ -68,7 +68,7 @@ fn every_performance_is_an_operating_point() {
     let volts: Vec<f64> = cluster
         .opps
         .iter()
-        .map(|o| cluster.voltage_at(o).unwrap())
+        .map(|o| cluster.volts_at(o).unwrap())
         .collect();
     assert_eq!(volts[0].to_bits(), volts[133 - 70].to_bits());
     assert!(volts[133 - 70] < volts[134 - 70] && volts[134 - 70] < volts[185]);

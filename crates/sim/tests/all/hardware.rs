@@ -210,7 +210,7 @@ fn a_polling_cpu_draws_what_its_state_says() {
     let mut machine = Machine::find("epyc-7502").unwrap();
     machine.background.clear();
     let cluster = &machine.cluster[0];
-    let active = |opp: usize| cluster.active_power(&cluster.opps[opp]).0 as f64 / 1e3;
+    let active = |opp: usize| cluster.cpu_active_power(&cluster.opps[opp]).0 as f64 / 1e3;
     let full = active(cluster.opps.len() - 1);
     let mj = |run: &Run, cpu: usize| run.energy.as_ref().unwrap().cpus_mj[cpu];
     let of_own = run(&machine, READS, "shallowest");
@@ -299,7 +299,7 @@ fn a_machine_that_can_only_poll_draws_that_at_rest() {
         state.disabled = !state.polling;
     }
     let at_rest = run(&machine, READS, "shallowest").energy.unwrap().idle_mw;
-    let slowest = |c: &Cluster| c.active_power(&c.opps[0]).0 as f64 / 1e3 * c.cpus as f64;
+    let slowest = |c: &Cluster| c.cpu_active_power(&c.opps[0]).0 as f64 / 1e3 * c.cpus as f64;
     let cpus: f64 = machine.cluster.iter().map(slowest).sum();
     assert!(cpus > 0.0 && at_rest >= cpus, "{at_rest} {cpus}");
 }
@@ -402,7 +402,7 @@ fn a_package_that_is_woken_too_often_never_goes_down() {
         let machine = with_package(delay, 10.0, 0.0);
         let run = run(&machine, lines, "deepest");
         let package = machine.package.unwrap();
-        let (idle, active) = (package.idle_power().0, package.active_power().0);
+        let (idle, active) = (package.constant_power().0, package.extra_power_while_up().0);
         let milliwatts = run.energy.unwrap().package_mj / run.seconds;
         // The share of the time that it is up.
         (milliwatts - idle as f64 / 1e3) / (active as f64 / 1e3)

@@ -149,7 +149,7 @@ fn a_latency_request_is_for_all_cpus_or_those_that_it_names() {
 fn a_latency_request_of_none_lifts_what_the_machine_has() {
     assert!(latency_requests("cpu-latency[limit=none]").is_empty());
     let mut server = Machine::find(SERVER).unwrap();
-    server.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
+    server.replace_latency_request_of_cpus(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
     let lifted = machine_under_policies(&server, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
     assert_eq!(lifted.smallest_latency_request(0), None);
     assert_eq!(
@@ -161,7 +161,7 @@ fn a_latency_request_of_none_lifts_what_the_machine_has() {
 #[test]
 fn a_latency_request_may_name_a_state_or_its_number() {
     let server = Machine::find(SERVER).unwrap();
-    let states = server.declared_idle_states().unwrap();
+    let states = server.common_declared_idle_states().unwrap();
     for (text, state) in [("state=C1E", 2), ("state=1", 1), ("state=1,limit=3us", 1)] {
         let us = states[state].exit_latency.as_micros();
         let requested = latency_requests(&format!("cpu-latency[{text}]"));

@@ -251,7 +251,7 @@ proptest! {
                 let clocks = of.min_mhz.value - 1e-6..=of.max_mhz.value + 1e-6;
                 prop_assert!(*mhz == 0.0 || clocks.contains(mhz), "{mhz} {of:?}");
                 // As much as at its highest clock all the time, at most.
-                let most = of.power_at_clock(of.clock_within_limits(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
+                let most = of.cluster_power_at_clock(of.clock_within_limits(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
                 prop_assert_eq!(e.uncores_mj.len(), machine.cluster.len());
                 prop_assert!(e.uncores_mj.iter().all(|mj| *mj <= most * (1.0 + 1e-9)));
             }

@@ -105,8 +105,11 @@ pub(super) fn plan_simulated_machines(
         for drive in &drives {
             let mut model = found.clone();
             if let Some(drive) = drive {
-                let other = model.find_drive(&resolve_name_or_path(drive.get_ref(), folder));
-                model.replace_drive(other.map_err(|e| machine_error(source, drive, &e))?);
+                let other =
+                    model.find_own_or_known_drive(&resolve_name_or_path(drive.get_ref(), folder));
+                model.replace_drive_keeping_count(
+                    other.map_err(|e| machine_error(source, drive, &e))?,
+                );
             }
             let name = match drive {
                 _ if count == 1 => model.name.clone(),

@@ -196,7 +196,7 @@ fn make_idle_rows(
     details: &ClusterDetails,
     has_power: bool,
 ) -> Vec<Idle> {
-    let table = machine.idle_states_of(cluster);
+    let table = machine.idle_states_on_cluster(cluster);
     let costs = Costs::new(machine, cluster, &table, details);
     let mut rows = Vec::with_capacity(table.len());
     for (index, (state, sums)) in table.iter().zip(&details.states).enumerate() {
@@ -270,13 +270,13 @@ impl<'a> Costs<'a> {
             states,
             cycles_per_ns: f64::from(full_khz) * f64::from(cluster.capacity) / 1024.0 / 1e6,
             running_uw: mean_over_used_frequencies(cluster, details, |opp| {
-                cluster.active_power(opp).0
+                cluster.cpu_active_power(opp).0
             }),
             idle_uw: states
                 .iter()
                 .map(|state| {
                     mean_over_used_frequencies(cluster, details, |opp| {
-                        cluster.idle_power(state, opp).0
+                        cluster.cpu_idle_power(state, opp).0
                     })
                 })
                 .collect(),

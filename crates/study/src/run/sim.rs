@@ -632,7 +632,7 @@ fn substitute_note(plan: &Plan, machine: &Machine) -> Option<String> {
             .iter()
             .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
     });
-    system.and_then(|system| system.kernel_policy().stands_in)
+    system.and_then(|system| system.kernel_policy_or_stand_in().stands_in)
 }
 
 /// An observer that stops a run as soon as its function returns true.

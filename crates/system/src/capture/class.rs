@@ -1,7 +1,7 @@
 //! Classifies a machine: processor, segment, and the lender of missing figures.
 
 use wakepath_hardware::identity::{ProcessorIdentity, SegmentHints};
-use wakepath_hardware::nearest::{Lender, choose_lender};
+use wakepath_hardware::nearest::{Lender, choose_lender_of_figures};
 
 use super::guest::hypervisor_evidence;
 use super::tree;
@@ -28,7 +28,8 @@ impl MachineClass {
             .unwrap_or_default();
         let processor = ProcessorIdentity::from_cpuinfo(&cpuinfo);
         let guest = hypervisor_evidence(root);
-        let lender = choose_lender(&processor, &read_segment_hints(root), guest.as_deref());
+        let lender =
+            choose_lender_of_figures(&processor, &read_segment_hints(root), guest.as_deref());
         Self {
             processor,
             guest,

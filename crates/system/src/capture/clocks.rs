@@ -147,7 +147,7 @@ fn remove_points_above(cluster: &mut Cluster, khz: u32) -> Option<u32> {
         .opps
         .iter()
         .rfind(|opp| opp.khz <= khz.max(lowest))?;
-    let (end, volts) = (last.khz, cluster.voltage_at(last));
+    let (end, volts) = (last.khz, cluster.volts_at(last));
     if let Some(volts) = volts.filter(|_| cluster.highest_uv.is_given()) {
         let uv = (volts * 1e6).round();
         cluster.highest_uv =

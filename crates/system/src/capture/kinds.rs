@@ -78,7 +78,7 @@ pub(super) fn split_cluster_by_core_type(
         .map(|(kind, cpus)| (*kind, cpus.len()))
         .collect();
     machine
-        .split_cluster_by_runs(&kinds, &lengths)
+        .split_cluster_by_runs_of_cpus(&kinds, &lengths)
         .map_err(|e| e.to_string())
 }
 

@@ -68,7 +68,7 @@ pub fn describe_machine(
             "cores of several kinds: {why}; the machine has those of the first"
         ));
     }
-    machine.take_core_names_and_powers(&cores, &class.lender)?;
+    machine.take_core_names_and_lent_powers(&cores, &class.lender)?;
     notes.extend(kinds::take_cluster_idle_states(system, &mut machine));
     if class.guest.is_some() {
         notes.extend(mark_guest_states_as_assumed(system, &mut machine));
@@ -102,7 +102,7 @@ fn as_recorded_system(
     RecordedSystem {
         name: name.to_owned(),
         cpu_model: escape_control_characters(&class.processor.name),
-        family_model: class.processor.family_model(),
+        family_model: class.processor.family_slash_model(),
         kernel: root
             .read_text_if_readable("proc/sys/kernel/osrelease")
             .map_or_else(

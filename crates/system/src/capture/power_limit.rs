@@ -83,7 +83,12 @@ mod tests {
         }
         let machine = Machine::find("xeon-e3-1240v5").unwrap();
         let limit = read_power_limit(&Root::at_directory(temp.path()), &machine)?;
-        Some(limit.limits().map(|(p, w)| (p.0, w.0)).collect())
+        Some(
+            limit
+                .limits_with_windows()
+                .map(|(p, w)| (p.0, w.0))
+                .collect(),
+        )
     }
 
     /// A short-term limit of `uw`.

@@ -107,7 +107,7 @@ pub fn read_latency_tolerance(root: &Root, name: &str) -> Option<String> {
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.
 pub fn read_drive_identity(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
     let data = open_drive_or_capture(root, name).read_identity()?;
-    let found = id_ctrl::parse_dump(name, &data);
+    let found = id_ctrl::parse_drive_dump(name, &data);
     found
         .map(|found| found.drive)
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))

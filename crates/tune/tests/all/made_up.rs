@@ -6,7 +6,7 @@ use wakepath_policies::PolicySet;
 use wakepath_results::Goal;
 use wakepath_tune::{
     Budget, DailyLoad, Dimension, Effort, Evaluator, LoadRuns, SearchAnswer, SearchObjective,
-    SearchRequest, Space, Trial, TrialOutcome, TuneError, search_space,
+    SearchRequest, Space, Trial, TrialOutcome, TuneError, search_best_policy_set,
 };
 use wakepath_workloads::fio;
 
@@ -174,5 +174,5 @@ pub(crate) fn saves(mean_mw: f64, p99_us: f64) -> Effect {
 
 /// The answer for a space with these effects and conditions, with a budget for every set.
 pub(crate) fn tune(effects: &[(&str, Effect)], space: &Space, conditions: &[&str]) -> SearchAnswer {
-    search_space(space, &request(conditions, 100_000), &MadeUp::new(effects)).unwrap()
+    search_best_policy_set(space, &request(conditions, 100_000), &MadeUp::new(effects)).unwrap()
 }

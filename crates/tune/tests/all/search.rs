@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use wakepath_tune::{Dimension, Space, TuneError, search_space};
+use wakepath_tune::{Dimension, Space, TuneError, search_best_policy_set};
 
 use crate::made_up::{Effect, MadeUp, best_set, in_full, request, saves, space, tune};
 
@@ -53,7 +53,7 @@ fn large() -> (Space, MadeUp) {
 fn least_power(space: &Space, machine: &MadeUp, latency: f64) -> f64 {
     let sets = (0..space.count_sets()).filter_map(|number| {
         space
-            .policy_set_of_choice(&space.candidate_by_number(number))
+            .policy_set_of_choice(&space.choice_by_number(number))
             .ok()
     });
     sets.map(|set| machine.figures(&set.to_string()))
@@ -67,7 +67,8 @@ fn the_best_of_a_large_space_is_found_within_the_budget() {
     let (space, machine) = large();
     assert!(space.count_sets() > 10_000, "{}", space.count_sets());
     let budget = 200_000;
-    let answer = search_space(&space, &request(&["p99_us < 120"], budget), &machine).unwrap();
+    let answer =
+        search_best_policy_set(&space, &request(&["p99_us < 120"], budget), &machine).unwrap();
     let [power, latency, _] = machine.figures(best_set(&answer));
     let least = least_power(&space, &machine, 120.0);
     assert!(
@@ -85,7 +86,7 @@ fn the_best_of_a_large_space_is_found_within_the_budget() {
 fn the_same_seed_and_budget_give_the_same_answer() {
     let answers = [(), ()].map(|()| {
         let (space, machine) = large();
-        let answer = search_space(&space, &request(&[], 60_000), &machine).unwrap();
+        let answer = search_best_policy_set(&space, &request(&[], 60_000), &machine).unwrap();
         format!("{answer:?}")
     });
     assert_eq!(answers[0], answers[1]);
@@ -159,7 +160,10 @@ fn what_is_in_force_is_kept_where_nothing_is_better() {
         &space,
         &[],
     );
-    assert!(answer.best.as_ref().unwrap().is_in_force(), "{answer:?}");
+    assert!(
+        answer.best.as_ref().unwrap().changes_nothing(),
+        "{answer:?}"
+    );
     assert!(answer.contributions.is_empty());
 }
 
@@ -183,15 +187,15 @@ fn of_sets_that_cannot_be_told_apart_the_smallest_change_is_taken() {
 #[test]
 fn a_budget_that_is_too_small_names_the_least_one() {
     let (space, machine) = large();
-    let refused = search_space(&space, &request(&[], 1000), &machine).unwrap_err();
+    let refused = search_best_policy_set(&space, &request(&[], 1000), &machine).unwrap_err();
     let TuneError::Budget { budget, least, .. } = refused else {
         panic!("{refused}");
     };
     assert_eq!(budget, 1000);
-    let answer = search_space(&space, &request(&[], least), &machine).unwrap();
+    let answer = search_best_policy_set(&space, &request(&[], least), &machine).unwrap();
     assert_eq!(answer.repeats, 5);
     assert!(matches!(
-        search_space(&space, &request(&[], least - 1), &machine),
+        search_best_policy_set(&space, &request(&[], least - 1), &machine),
         Err(TuneError::Budget { .. })
     ));
 }
@@ -211,7 +215,7 @@ fn maximising_takes_the_largest() {
     wanted.objective =
         wakepath_tune::SearchObjective::new("iops", wakepath_results::Goal::Maximise).unwrap();
     let machine = MadeUp::new(&[("teo", faster), ("ladder", slower)]);
-    let answer = search_space(&space, &wanted, &machine).unwrap();
+    let answer = search_best_policy_set(&space, &wanted, &machine).unwrap();
     assert_eq!(best_set(&answer), in_full("teo"));
     assert!(answer.best.unwrap().gain.unwrap().percent > 10.0);
 }

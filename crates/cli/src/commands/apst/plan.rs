@@ -205,7 +205,7 @@ fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
         input::describe_input_path(path),
         input::read_input(path, drive::MAX_DUMP)?,
     );
-    let found = id_ctrl::parse_dump(file, &data)?;
+    let found = id_ctrl::parse_drive_dump(file, &data)?;
     let assumed = found.describe_assumptions();
     let notes = assumed.map(|assumed| format!("{file}: {assumed}"));
     Ok((found.drive, notes.into_iter().collect()))
@@ -215,7 +215,7 @@ fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
 fn explain_quirk_changes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
     let quirks = Quirks::builtin();
     let mut notes = Vec::new();
-    for (quirk, certainty) in quirks.find_on_drive(drive, &QuirkPlace::default()) {
+    for (quirk, certainty) in quirks.find_entries_for_drive(drive, &QuirkPlace::default()) {
         for kind in &quirk.kinds {
             let how = match kind {
                 QuirkKind::NoDeepest if settings.quirks.no_deepest => continue,
@@ -233,8 +233,8 @@ fn explain_quirk_changes(drive: &Drive, settings: &ApstSettings) -> Vec<String> 
                 "{}: Linux {} {likely} the quirk {} for it: {}; {how}",
                 drive.model,
                 quirks.kernel,
-                kind.kernel_name(),
-                quirks.kind_text(*kind).effect,
+                kind.kernel_constant_name(),
+                quirks.effect_and_override_of_kind(*kind).effect,
             ));
         }
     }

@@ -81,7 +81,7 @@ fn tdp_in_words(tdp_w: &Figure) -> String {
 }
 
 fn power_limits_in_words(limit: &PowerLimit) -> String {
-    let named = limit.limits().zip(["PL1", "PL2"]);
+    let named = limit.limits_with_windows().zip(["PL1", "PL2"]);
     let limits: Vec<String> = named
         .map(|((power, window), name)| {
             let (watts, ms) = (power.0 as f64 / 1e6, window.0 as f64 / 1e6);
@@ -95,7 +95,7 @@ fn power_limits_in_words(limit: &PowerLimit) -> String {
 }
 
 fn write_default_policies(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
-    let policy = system.kernel_policy();
+    let policy = system.kernel_policy_or_stand_in();
     let text = format!("simulated by default: {}, {}", policy.idle, policy.freq);
     out.write_folded(&text, 2)?;
     match &policy.stands_in {

@@ -58,7 +58,7 @@ fn write_answer_sentences(
         out.write_folded("No set keeps every condition. The nearest sets:", 2)?;
         return Ok(());
     };
-    if best.is_in_force() {
+    if best.changes_nothing() {
         let text = format!(
             "Keep what is in force on {}: {name} {} {unit}. No other set is better by more than chance.",
             machine.name,
@@ -74,7 +74,7 @@ fn write_answer_sentences(
             gain.percent
         )
     });
-    let doubt = if best.surely_keeps_conditions() {
+    let doubt = if best.keeps_conditions_by_whole_intervals() {
         ""
     } else {
         " Perhaps a condition is broken: its interval reaches beyond the limit."
@@ -115,7 +115,7 @@ fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()
 /// Writes a table with a row for each load: the answer, or the nearest set, beside the policies in force.
 fn write_loads(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
-    let changed = shown.filter(|finalist| !finalist.is_in_force());
+    let changed = shown.filter(|finalist| !finalist.changes_nothing());
     let columns = columns_per_load(answer);
     let metrics: BTreeSet<&str> = columns.iter().map(|(_, metric)| metric.as_str()).collect();
     let mut header = vec!["load", "set"];
@@ -288,7 +288,7 @@ pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Resu
 
 /// The finalists to list: the answer, the next best, and the policies in force, each once.
 fn finalists_to_list(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
-    let is_in_force = |finalist: &&Finalist| !finalist.is_in_force();
+    let is_in_force = |finalist: &&Finalist| !finalist.changes_nothing();
     let best = answer.best.iter().filter(is_in_force);
     best.chain(&answer.next).chain([&answer.in_force])
 }
@@ -316,7 +316,7 @@ fn metric_of_load(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> 
 }
 
 fn name_or_in_force(finalist: &Finalist) -> String {
-    if finalist.is_in_force() {
+    if finalist.changes_nothing() {
         "(in force)".to_owned()
     } else {
         finalist.set.clone()
@@ -325,8 +325,8 @@ fn name_or_in_force(finalist: &Finalist) -> String {
 
 fn whether_conditions_kept(finalist: &Finalist) -> &'static str {
     match (
-        finalist.keeps_conditions(),
-        finalist.surely_keeps_conditions(),
+        finalist.keeps_conditions_by_means(),
+        finalist.keeps_conditions_by_whole_intervals(),
     ) {
         (_, true) => "kept",
         (true, false) => "perhaps",

@@ -18,7 +18,7 @@ mod text;
 
 use wakepath_units::pasted;
 
-use printed::{Located, Printed};
+use printed::{LocatedProblem, PrintedDrive};
 
 pub use printed::{DeclaredDrive, IdCtrlError, IdCtrlProblem, SIZE};
 
@@ -27,11 +27,11 @@ pub use printed::{DeclaredDrive, IdCtrlError, IdCtrlProblem, SIZE};
 ///
 /// # Errors
 /// [`IdCtrlError`] for whatever is not a description of one drive with 1 to 32 power states.
-pub fn parse_dump(file: &str, data: &[u8]) -> Result<DeclaredDrive, IdCtrlError> {
-    detect_and_read_form(data)
+pub fn parse_drive_dump(file: &str, data: &[u8]) -> Result<DeclaredDrive, IdCtrlError> {
+    parse_in_detected_form(data)
         .and_then(|printed| {
             printed
-                .complete_and_check(file)
+                .check_and_complete_drive(file)
                 .map_err(|problem| (None, problem))
         })
         .map_err(|(line, problem)| IdCtrlError {
@@ -41,7 +41,7 @@ pub fn parse_dump(file: &str, data: &[u8]) -> Result<DeclaredDrive, IdCtrlError>
         })
 }
 
-fn detect_and_read_form(data: &[u8]) -> Result<Printed, Located> {
+fn parse_in_detected_form(data: &[u8]) -> Result<PrintedDrive, LocatedProblem> {
     if data.is_empty() {
         return Err((None, IdCtrlProblem::Empty));
     }
@@ -52,19 +52,19 @@ fn detect_and_read_form(data: &[u8]) -> Result<Printed, Located> {
     // Text need not be UTF-8: a drive may hold anything in its serial number.
     let text = pasted::without_hosts(pasted::decode_text(data))
         .map_err(|several| (None, IdCtrlProblem::SeveralHosts(several)))?;
-    let printed = match json::cut_out_json(&text) {
-        Some(json) => json::read_json(&json),
-        None => text::read_text(&text),
+    let printed = match json::cut_json_out_of_pasted_text(&text) {
+        Some(json) => json::parse_drive_json(&json),
+        None => text::parse_drive_text(&text),
     };
     let has_states = printed.as_ref().is_ok_and(|p| !p.states.is_empty());
-    match find_other_bus(&text).filter(|_| !has_states) {
+    match find_sata_or_sas_bus(&text).filter(|_| !has_states) {
         Some(bus) => Err((None, IdCtrlProblem::OtherBus(bus))),
         None => printed,
     }
 }
 
 /// The bus of a drive that smartctl describes, if it is another than NVMe.
-fn find_other_bus(text: &str) -> Option<&'static str> {
+fn find_sata_or_sas_bus(text: &str) -> Option<&'static str> {
     text.lines().find_map(|line| {
         let (key, value) = pasted::quote_depth_and_text(line).1.split_once(':')?;
         let value = value.trim().trim_end_matches(',').trim_matches('"');

@@ -127,11 +127,11 @@ pub enum IdCtrlProblem {
 }
 
 /// A problem with its line, before the file's name is known.
-pub(super) type Located = (Option<usize>, IdCtrlProblem);
+pub(super) type LocatedProblem = (Option<usize>, IdCtrlProblem);
 
 /// Facts about a drive as found in a dump, before missing ones are noticed.
 #[derive(Default)]
-pub(super) struct Printed {
+pub(super) struct PrintedDrive {
     pub(super) model: Option<String>,
     pub(super) firmware: Option<String>,
     pub(super) vendor_id: Option<u16>,
@@ -142,9 +142,9 @@ pub(super) struct Printed {
     pub(super) coarse_powers: bool,
 }
 
-impl Printed {
+impl PrintedDrive {
     /// Takes idle and active powers that end in 0.02 W for unknown, which an old nvme-cli printed wrong.
-    pub(super) fn forget_powers_with_wrong_decimals(&mut self) {
+    pub(super) fn forget_powers_ending_in_2_hundredths(&mut self) {
         for state in &mut self.states {
             for power in [&mut state.idle_power, &mut state.active_power] {
                 *power = power.filter(|power| power.0 % 1_000_000 != 20_000);
@@ -153,7 +153,10 @@ impl Printed {
         self.coarse_powers = true;
     }
 
-    pub(super) fn complete_and_check(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
+    pub(super) fn check_and_complete_drive(
+        self,
+        file: &str,
+    ) -> Result<DeclaredDrive, IdCtrlProblem> {
         let found = self.states.len();
         let Some(last) = found.checked_sub(1) else {
             return Err(match self.npss {
@@ -170,7 +173,7 @@ impl Printed {
                 return Err(IdCtrlProblem::StateCount { npss, found });
             }
             Some(npss) => npss,
-            None => check_npss(last as u64)?,
+            None => check_npss_below_32(last as u64)?,
         };
         let model = self.model.filter(|model| !model.is_empty());
         Ok(DeclaredDrive {
@@ -191,7 +194,7 @@ impl Printed {
     }
 }
 
-pub(super) fn check_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
+pub(super) fn check_npss_below_32(npss: u64) -> Result<u8, IdCtrlProblem> {
     if npss < MAX_POWER_STATES as u64 {
         Ok(npss as u8)
     } else {
@@ -200,28 +203,28 @@ pub(super) fn check_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
 }
 
 /// Decodes the maximum power: `MP` in 0.0001 W if `MXPS` is set, else in 0.01 W.
-pub(super) fn decode_max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
-    let unit = if is_fine { 100 } else { 10_000 };
-    (value != 0).then_some(Microwatts(value * unit))
+pub(super) fn decode_max_power(mp_field: u64, is_in_0_1_mw: bool) -> Option<Microwatts> {
+    let unit = if is_in_0_1_mw { 100 } else { 10_000 };
+    (mp_field != 0).then_some(Microwatts(mp_field * unit))
 }
 
 /// Decodes an idle or active power: scale 1 is 0.0001 W, 2 is 0.01 W, 0 is "not reported", 3 is reserved.
-pub(super) fn decode_scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
+pub(super) fn decode_idle_or_active_power(power_field: u64, scale: u64) -> Option<Microwatts> {
     let unit = match scale {
         1 => 100,
         2 => 10_000,
         _ => return None,
     };
-    (value != 0).then_some(Microwatts(value * unit))
+    (power_field != 0).then_some(Microwatts(power_field * unit))
 }
 
 /// Cuts a rank to its 5 bits; the others are reserved.
-pub(super) fn mask_rank(value: u64) -> u8 {
-    (value & 0x1f) as u8
+pub(super) fn keep_five_bits_of_rank(byte: u64) -> u8 {
+    (byte & 0x1f) as u8
 }
 
 /// A fixed-width string of the dump without padding. Characters unfit for terminals become replacement characters.
-pub(super) fn trim_and_clean(text: &str) -> String {
+pub(super) fn trim_end_and_replace_control_characters(text: &str) -> String {
     text.trim_end_matches([' ', '\0', '\r', '\n', '\t'])
         .chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -231,8 +234,8 @@ pub(super) fn trim_and_clean(text: &str) -> String {
 pub(super) const LATENCY: &str = "microseconds from 0 to 4294967295";
 
 /// Undoes the signed printing of 32-bit latencies by some releases of nvme-cli; `None` for impossible values.
-pub(super) fn undo_signed_latency(value: i64) -> Option<u32> {
-    u32::try_from(value)
+pub(super) fn latency_us_from_signed_number(printed: i64) -> Option<u32> {
+    u32::try_from(printed)
         .ok()
-        .or_else(|| i32::try_from(value).ok().map(|v| v as u32))
+        .or_else(|| i32::try_from(printed).ok().map(|v| v as u32))
 }

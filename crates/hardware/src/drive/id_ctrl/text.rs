@@ -3,29 +3,29 @@
 use wakepath_units::pasted;
 
 use super::printed::{
-    IdCtrlProblem, LATENCY, Located, Printed, check_npss, mask_rank, trim_and_clean,
-    undo_signed_latency,
+    IdCtrlProblem, LATENCY, LocatedProblem, PrintedDrive, check_npss_below_32,
+    keep_five_bits_of_rank, latency_us_from_signed_number, trim_end_and_replace_control_characters,
 };
 use crate::drive::{MAX_POWER_STATES, PowerState, watts};
 
-pub(super) fn read_text(text: &str) -> Result<Printed, Located> {
+pub(super) fn parse_drive_text(text: &str) -> Result<PrintedDrive, LocatedProblem> {
     let mut reader = TextReader::default();
     for (number, line) in (1..).zip(text.lines()) {
         reader
-            .take_line(pasted::quote_depth_and_text(line).1.trim(), number)
+            .parse_drive_line(pasted::quote_depth_and_text(line).1.trim(), number)
             .map_err(|problem| (Some(number), problem))?;
     }
     let mut printed = reader.finish_reading()?;
-    if has_wrong_power_decimals(text) {
-        printed.forget_powers_with_wrong_decimals();
+    if has_wrong_hundredths_in_powers(text) {
+        printed.forget_powers_ending_in_2_hundredths();
     }
     Ok(printed)
 }
 
 /// Whether idle and active powers have wrong hundredths. Up to 1.11, nvme-cli prints `.02` for the hundredths of any
 /// such power that has two decimals. One alone may be so by chance.
-fn has_wrong_power_decimals(text: &str) -> bool {
-    let fields = text.lines().flat_map(split_state_fields);
+fn has_wrong_hundredths_in_powers(text: &str) -> bool {
+    let fields = text.lines().flat_map(split_into_state_fields);
     let values = fields.filter_map(|(key, value)| {
         let (_, decimals) = value.trim_end_matches('W').split_once(['.', ','])?;
         (matches!(key, "idle_power" | "active_power") && decimals.len() == 2).then_some(decimals)
@@ -36,7 +36,7 @@ fn has_wrong_power_decimals(text: &str) -> bool {
 
 /// Splits a line into fields of a power state: `key:value`, `key: value` or `key : value`; a unit behind a blank is
 /// left out.
-fn split_state_fields(line: &str) -> Vec<(&str, &str)> {
+fn split_into_state_fields(line: &str) -> Vec<(&str, &str)> {
     let mut words = line
         .split_whitespace()
         .flat_map(|word| word.split_inclusive(':'))
@@ -58,7 +58,7 @@ fn split_state_fields(line: &str) -> Vec<(&str, &str)> {
 /// What the lines read so far say about the drive.
 #[derive(Default)]
 struct TextReader {
-    printed: Printed,
+    printed: PrintedDrive,
     /// Whether a fact about a drive was found.
     known: bool,
     /// Whether the heading of smartctl's or nvmecontrol's table was found; the table lists all states.
@@ -97,31 +97,38 @@ const STATE_FIELDS: [&str; 11] = [
 ];
 
 impl TextReader {
-    fn take_line(&mut self, line: &str, number: usize) -> Result<(), IdCtrlProblem> {
-        if let Some(open) = self.open.as_mut().filter(|_| continues_state(line)) {
-            return open.take_fields(line);
+    fn parse_drive_line(&mut self, line: &str, number: usize) -> Result<(), IdCtrlProblem> {
+        if let Some(open) = self
+            .open
+            .as_mut()
+            .filter(|_| continues_state_of_previous_line(line))
+        {
+            return open.set_fields_from_line(line);
         }
         self.has_table |= line.starts_with("St Op") && line.ends_with("Ex_Lat")
             || line.starts_with("#   Max pwr");
-        if let Some(state) = parse_smartctl_row(line)?.or(parse_nvmecontrol_row(line)?) {
-            self.add_open_state().map_err(|(_, problem)| problem)?;
-            return self.add_state(state.0, state.1);
+        if let Some(state) = parse_smartctl_state_row(line)?.or(parse_nvmecontrol_state_row(line)?)
+        {
+            self.add_state_that_was_open()
+                .map_err(|(_, problem)| problem)?;
+            return self.add_state_or_compare_with_known(state.0, state.1);
         }
         let Some((key, value)) = line.split_once(':') else {
             return Ok(());
         };
         let key = key.trim_end();
-        if let Some(index) = parse_state_key(key) {
-            self.add_open_state().map_err(|(_, problem)| problem)?;
+        if let Some(index) = parse_state_index_in_key(key) {
+            self.add_state_that_was_open()
+                .map_err(|(_, problem)| problem)?;
             let mut open = OpenState::new(index?, number);
-            open.take_fields(value)?;
+            open.set_fields_from_line(value)?;
             self.open = Some(open);
             return Ok(());
         }
-        self.take_drive_field(key, value)
+        self.set_drive_field(key, value)
     }
 
-    fn take_drive_field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
+    fn set_drive_field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
         let printed = &mut self.printed;
         match key {
             "vid" | "PCI Vendor ID" => printed.vendor_id = Some(parse_pci_id(key, value)?),
@@ -133,12 +140,24 @@ impl TextReader {
                 printed.subsystem_vendor_id = printed.vendor_id;
             }
             // Behind the form's blank, nvme-cli's string may begin with more blanks.
-            "mn" => printed.model = Some(trim_and_clean(strip_leading_blank(value))),
-            "fr" => printed.firmware = Some(trim_and_clean(strip_leading_blank(value))),
-            "Model Number" => printed.model = Some(trim_and_clean(value.trim())),
-            "Firmware Version" => printed.firmware = Some(trim_and_clean(value.trim())),
+            "mn" => {
+                printed.model = Some(trim_end_and_replace_control_characters(
+                    strip_one_leading_blank(value),
+                ))
+            }
+            "fr" => {
+                printed.firmware = Some(trim_end_and_replace_control_characters(
+                    strip_one_leading_blank(value),
+                ))
+            }
+            "Model Number" => {
+                printed.model = Some(trim_end_and_replace_control_characters(value.trim()))
+            }
+            "Firmware Version" => {
+                printed.firmware = Some(trim_end_and_replace_control_characters(value.trim()))
+            }
             "npss" => {
-                printed.npss = Some(check_npss(parse_decimal_or_hexadecimal(
+                printed.npss = Some(check_npss_below_32(parse_decimal_or_hexadecimal(
                     "npss", value, 255,
                 )?)?);
             }
@@ -152,22 +171,26 @@ impl TextReader {
     }
 
     /// Adds the power state whose lines were being read, which is now complete.
-    fn add_open_state(&mut self) -> Result<(), Located> {
+    fn add_state_that_was_open(&mut self) -> Result<(), LocatedProblem> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
         let line = Some(open.line);
-        open.check_is_complete()
+        open.check_has_needed_fields()
             .map_err(|problem| (line, problem))?;
-        self.add_state(open.index, open.state)
+        self.add_state_or_compare_with_known(open.index, open.state)
             .map_err(|problem| (line, problem))
     }
 
     /// Adds a printed power state. The same state may come again, as where two tools printed one drive.
-    fn add_state(&mut self, index: usize, state: PowerState) -> Result<(), IdCtrlProblem> {
+    fn add_state_or_compare_with_known(
+        &mut self,
+        index: usize,
+        state: PowerState,
+    ) -> Result<(), IdCtrlProblem> {
         let states = &mut self.printed.states;
         match states.get(index) {
-            Some(known) if may_be_same_drive(known, &state) => Ok(()),
+            Some(known) if have_same_powers_and_latencies(known, &state) => Ok(()),
             Some(_) => Err(IdCtrlProblem::TwoDrives(index)),
             None if index >= MAX_POWER_STATES => Err(IdCtrlProblem::TooManyStates(index as u64)),
             None if index != states.len() => Err(IdCtrlProblem::MissingState {
@@ -181,8 +204,8 @@ impl TextReader {
         }
     }
 
-    fn finish_reading(mut self) -> Result<Printed, Located> {
-        self.add_open_state()?;
+    fn finish_reading(mut self) -> Result<PrintedDrive, LocatedProblem> {
+        self.add_state_that_was_open()?;
         if self.printed.states.is_empty() && !self.known {
             return Err((None, IdCtrlProblem::Foreign));
         }
@@ -191,14 +214,15 @@ impl TextReader {
             self.printed.npss,
             self.printed.states.len().checked_sub(1),
         ) {
-            self.printed.npss = Some(check_npss(last as u64).map_err(|problem| (None, problem))?);
+            self.printed.npss =
+                Some(check_npss_below_32(last as u64).map_err(|problem| (None, problem))?);
         }
         Ok(self.printed)
     }
 }
 
 /// Whether two descriptions of a power state can belong to the same drive.
-fn may_be_same_drive(a: &PowerState, b: &PowerState) -> bool {
+fn have_same_powers_and_latencies(a: &PowerState, b: &PowerState) -> bool {
     a.non_operational == b.non_operational
         && a.max_power == b.max_power
         && a.entry_latency_us == b.entry_latency_us
@@ -206,14 +230,14 @@ fn may_be_same_drive(a: &PowerState, b: &PowerState) -> bool {
 }
 
 /// Whether a line continues the power state of the line before.
-fn continues_state(line: &str) -> bool {
+fn continues_state_of_previous_line(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let key = first.split(':').next().unwrap_or_default();
     matches!(first, "operational" | "non-operational") || STATE_FIELDS.contains(&key)
 }
 
 /// Parses the index in `ps    3`; `None`: the key is another one.
-fn parse_state_key(key: &str) -> Option<Result<usize, IdCtrlProblem>> {
+fn parse_state_index_in_key(key: &str) -> Option<Result<usize, IdCtrlProblem>> {
     let number = key.strip_prefix("ps").or(key.strip_prefix("PS"))?.trim();
     let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| {
@@ -235,7 +259,7 @@ impl OpenState {
         }
     }
 
-    fn take_fields(&mut self, line: &str) -> Result<(), IdCtrlProblem> {
+    fn set_fields_from_line(&mut self, line: &str) -> Result<(), IdCtrlProblem> {
         for word in line.split_whitespace() {
             match word {
                 "operational" => self.seen |= SEEN_MODE,
@@ -246,14 +270,14 @@ impl OpenState {
                 _ => {}
             }
         }
-        split_state_fields(line)
+        split_into_state_fields(line)
             .into_iter()
-            .try_for_each(|(key, value)| self.take_field(key, value))
+            .try_for_each(|(key, value)| self.set_state_field(key, value))
     }
 
-    fn take_field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
+    fn set_state_field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
         let state = &mut self.state;
-        let place = Place {
+        let place = FieldText {
             name: format!("ps {} {key}", self.index),
             value,
         };
@@ -282,7 +306,7 @@ impl OpenState {
     }
 
     /// Checks that the power state has everything that planning needs.
-    fn check_is_complete(&self) -> Result<(), IdCtrlProblem> {
+    fn check_has_needed_fields(&self) -> Result<(), IdCtrlProblem> {
         let fields = [
             (SEEN_POWER, "mp"),
             (SEEN_MODE, "mode"),
@@ -302,7 +326,7 @@ impl OpenState {
 
 /// A row of smartctl's table of power states, such as ` 3 -   0.0500W  -  -  3  3  3  3  5000  10000`, as its index and
 /// state; `None`: the line is something else.
-fn parse_smartctl_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
+fn parse_smartctl_state_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [index, mode @ ("+" | "-"), max, rest @ ..] = &words[..] else {
         return Ok(None);
@@ -314,7 +338,7 @@ fn parse_smartctl_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlP
     else {
         return Ok(None);
     };
-    let place = |name: &str, value| Place {
+    let place = |name: &str, value| FieldText {
         name: format!("state {index} {name}"),
         value,
     };
@@ -342,7 +366,7 @@ fn parse_smartctl_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlP
 
 /// A row of `nvmecontrol power -l`, such as ` 3:  0.0500W*   5.000ms  10.000ms  3  3  3  3  0.0000W  0.0000W 0`, as its index
 /// and state; `None`: the line is something else.
-fn parse_nvmecontrol_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
+fn parse_nvmecontrol_state_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [
         index,
@@ -364,7 +388,7 @@ fn parse_nvmecontrol_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCt
     let Some(index) = number.filter(|_| entry.ends_with("ms") && exit.ends_with("ms")) else {
         return Ok(None);
     };
-    let place = |name: &str, value| Place {
+    let place = |name: &str, value| FieldText {
         name: format!("state {index} {name}"),
         value,
     };
@@ -384,12 +408,12 @@ fn parse_nvmecontrol_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCt
 }
 
 /// A value of a power state, with the field's name for error messages.
-struct Place<'a> {
+struct FieldText<'a> {
     name: String,
     value: &'a str,
 }
 
-impl Place<'_> {
+impl FieldText<'_> {
     fn parse_watts_or_dash(&self) -> Result<Option<wakepath_units::Microwatts>, IdCtrlProblem> {
         match self.value {
             "-" | "reserved" => Ok(None),
@@ -408,7 +432,7 @@ impl Place<'_> {
     fn parse_latency_us(&self) -> Result<u32, IdCtrlProblem> {
         let number = self.value.parse().ok();
         number
-            .and_then(undo_signed_latency)
+            .and_then(latency_us_from_signed_number)
             .ok_or_else(|| self.wrong_value_problem(LATENCY))
     }
 
@@ -426,7 +450,7 @@ impl Place<'_> {
     fn parse_rank(&self) -> Result<u8, IdCtrlProblem> {
         let number = self.value.parse::<u8>();
         number
-            .map(|n| mask_rank(n.into()))
+            .map(|n| keep_five_bits_of_rank(n.into()))
             .map_err(|_| self.wrong_value_problem("a rank from 0 to 31"))
     }
 
@@ -440,7 +464,7 @@ impl Place<'_> {
 }
 
 /// The value without the form's blank behind the colon, which an editor may have made a tab.
-fn strip_leading_blank(value: &str) -> &str {
+fn strip_one_leading_blank(value: &str) -> &str {
     value.strip_prefix([' ', '\t', '\u{a0}']).unwrap_or(value)
 }
 

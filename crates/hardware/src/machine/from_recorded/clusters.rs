@@ -2,7 +2,7 @@
 
 use wakepath_units::Kilohertz;
 
-use super::record::{Kind, Record, figure_if_applicable};
+use super::record::{RecordAndLender, SystemKind, figure_if_applicable};
 use crate::machine::builtin::load_builtin_machine;
 use crate::machine::{
     Cluster, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure, Opp, TurboLimit,
@@ -23,10 +23,13 @@ const SLOTTED_TRANSITION_WHY: &str =
 /// Number of kHz that acpi-cpufreq adds to the highest frequency to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
-/// Makes one cluster for each socket, all alike; `policy`: the cpufreq policy with the highest frequency.
-pub(super) fn socket_clusters(record: &Record<'_>, policy: &RecordedPolicy) -> Vec<Cluster> {
+/// Makes one cluster for each socket, all alike; `fastest_policy`: the cpufreq policy with the highest frequency.
+pub(super) fn make_equal_clusters_per_socket(
+    record: &RecordAndLender<'_>,
+    fastest_policy: &RecordedPolicy,
+) -> Vec<Cluster> {
     let sockets = record.known_processor().map_or(1, |p| p.sockets);
-    let first = socket_cluster(record, record.cpus() / sockets, policy);
+    let first = make_cluster_of_socket(record, record.cpus() / sockets, fastest_policy);
     if sockets == 1 {
         return vec![first];
     }
@@ -38,20 +41,27 @@ pub(super) fn socket_clusters(record: &Record<'_>, policy: &RecordedPolicy) -> V
         .collect()
 }
 
-fn socket_cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster {
+fn make_cluster_of_socket(
+    record: &RecordAndLender<'_>,
+    cpus: usize,
+    fastest_policy: &RecordedPolicy,
+) -> Cluster {
     let like = &record.lender.cluster[0];
-    let threads = threads_per_core(record, cpus);
-    let (frequencies, opps_assumed) = operating_frequencies(policy, record.known_processor());
+    let threads = known_or_lent_threads_per_core(record, cpus);
+    let (frequencies, opps_assumed) =
+        operating_frequencies_and_why_assumed(fastest_policy, record.known_processor());
     // All Intel processors accept frequency requests alike.
     let intel = load_builtin_machine("xeon-e3-1240v5")
         .and_then(|m| m.copy_with_assumed_figures())
         .ok()
-        .filter(|_| matches!(record.kind, Kind::Client | Kind::Server));
+        .filter(|_| matches!(record.kind, SystemKind::Client | SystemKind::Server));
     let clock = &intel.as_ref().unwrap_or(record.lender).cluster[0];
     let cppc = record.known_processor().and_then(|p| p.cppc.as_ref());
     // HWP's range of clocks hangs on the base clock.
-    let has_hwp = policy.driver == "intel_pstate" && policy.epp.is_some() && policy.base.is_some();
-    let base = policy
+    let has_hwp = fastest_policy.driver == "intel_pstate"
+        && fastest_policy.epp.is_some()
+        && fastest_policy.base.is_some();
+    let base = fastest_policy
         .base
         .map(|b| Figure::covered_by_table_source(f64::from(b.0) / 1e3));
     Cluster {
@@ -62,10 +72,10 @@ fn socket_cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> 
         smt_speedup: figure_if_applicable(threads > 1, &like.smt_speedup),
         smt_poll_loss: figure_if_applicable(threads > 1, &like.smt_poll_loss),
         // Servers have a clock per core, clients and Arm's clusters one for all.
-        clock_cpus: matches!(record.kind, Kind::Amd | Kind::Server).then_some(threads),
+        clock_cpus: matches!(record.kind, SystemKind::Amd | SystemKind::Server).then_some(threads),
         capacity: 1024,
         capacity_assumed: None,
-        transition_latency_us: clock_transition_latency(record, policy),
+        transition_latency_us: declared_or_assumed_clock_latency(record, fastest_policy),
         fixed_speed: false,
         clock_slot_us: match cppc {
             Some(_) => Figure::assumed(AMD_SLOT_US, AMD_SLOT_WHY),
@@ -73,7 +83,7 @@ fn socket_cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> 
         },
         clock_stall_us: clock.clock_stall_us.clone(),
         base_mhz: base.unwrap_or_default(),
-        turbo: turbo_limits(record.known_processor()),
+        turbo: known_turbo_limits(record.known_processor()),
         turbo_assumed: None,
         hwp_ramp_ms: figure_if_applicable(has_hwp, &clock.hwp_ramp_ms),
         hwp_full_at_percent: figure_if_applicable(has_hwp, &clock.hwp_full_at_percent),
@@ -95,7 +105,7 @@ fn socket_cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> 
 }
 
 /// Number of hardware threads per core in a cluster, whose cores are all alike.
-fn threads_per_core(record: &Record<'_>, cpus: usize) -> usize {
+fn known_or_lent_threads_per_core(record: &RecordAndLender<'_>, cpus: usize) -> usize {
     let lent = record.lender.cluster[0].threads_per_core;
     match record.known_processor() {
         Some(processor) if processor.is_hybrid() => 1,
@@ -105,7 +115,10 @@ fn threads_per_core(record: &Record<'_>, cpus: usize) -> usize {
     }
 }
 
-fn clock_transition_latency(record: &Record<'_>, policy: &RecordedPolicy) -> Figure {
+fn declared_or_assumed_clock_latency(
+    record: &RecordAndLender<'_>,
+    policy: &RecordedPolicy,
+) -> Figure {
     let declared_us = policy.transition_latency.0 as f64 / 1e3;
     if record.known_processor().is_some_and(|p| p.cppc.is_some()) {
         Figure::assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
@@ -117,7 +130,7 @@ fn clock_transition_latency(record: &Record<'_>, policy: &RecordedPolicy) -> Fig
 }
 
 /// Turbo limits by active cores of a socket, where known.
-fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
+fn known_turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
     let limits = processor.map_or(&[][..], |p| &p.turbo).iter();
     limits
         .map(|(cores, mhz)| TurboLimit {
@@ -129,7 +142,7 @@ fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
 
 /// The frequencies of the operating points: those recorded, or else every step of the recorded range. With turbo the
 /// highest frequency is not in the list, or stands there as 1 MHz more than the one before.
-pub(super) fn operating_frequencies(
+pub(super) fn operating_frequencies_and_why_assumed(
     policy: &RecordedPolicy,
     processor: Option<&Processor>,
 ) -> (Vec<Kilohertz>, Option<String>) {
@@ -156,7 +169,7 @@ pub(super) fn operating_frequencies(
 
 /// Core types of a hybrid processor. A record leaves out repeated policies, so a new highest frequency marks the next
 /// core type. `None`: one type only, or a record that does not fit the processor.
-pub(super) fn core_kinds_of_hybrid(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
+pub(super) fn infer_core_kinds_of_hybrid(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
     let processor = system.processor.as_ref().filter(|p| p.is_hybrid())?;
     let mut firsts = system.frequency.clone();
     firsts.sort_by_key(|policy| policy.policy);
@@ -167,21 +180,21 @@ pub(super) fn core_kinds_of_hybrid(system: &RecordedSystem) -> Option<Vec<CoreKi
     let kinds: Option<Vec<CoreKind>> = firsts
         .iter()
         .zip(ends)
-        .map(|(policy, end)| core_kind_between(processor, policy, fastest, end))
+        .map(|(policy, end)| core_kind_from_policy_up_to_cpu(processor, policy, fastest, end))
         .collect();
     let biggest = processor.cpus() - processor.efficiency_cores;
     kinds.filter(|kinds| kinds.len() > 1 && kinds[0].cpus == biggest)
 }
 
-/// The core type whose CPUs are those from a policy's first up to `end`; `None` if that is before the policy.
-fn core_kind_between(
+/// The core type whose CPUs are those from a policy's first up to `end_cpu`; `None` if that is before the policy.
+fn core_kind_from_policy_up_to_cpu(
     processor: &Processor,
     policy: &RecordedPolicy,
     fastest: &RecordedPolicy,
-    end: usize,
+    end_cpu: usize,
 ) -> Option<CoreKind> {
     let is_fastest = policy.max == fastest.max;
-    let (points, points_assumed) = operating_frequencies(policy, None);
+    let (points, points_assumed) = operating_frequencies_and_why_assumed(policy, None);
     let (capacity, capacity_assumed) =
         match (policy.highest_performance, fastest.highest_performance) {
             _ if is_fastest => (1024, None),
@@ -192,7 +205,7 @@ fn core_kind_between(
             ),
         };
     Some(CoreKind {
-        cpus: end.checked_sub(policy.policy)?,
+        cpus: end_cpu.checked_sub(policy.policy)?,
         threads_per_core: if is_fastest {
             processor.threads_per_core
         } else {

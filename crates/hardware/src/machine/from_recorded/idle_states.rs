@@ -1,6 +1,6 @@
 //! Idle states of a recorded system: declared by its kernel, true by what is published of similar processors.
 
-use super::record::{Kind, Record, SAPPHIRE_RAPIDS, figure_if_applicable};
+use super::record::{RecordAndLender, SAPPHIRE_RAPIDS, SystemKind, figure_if_applicable};
 use crate::idle::IdleState;
 use crate::machine::{Figure, Machine, MachineIdleState, Scope};
 
@@ -22,8 +22,8 @@ const FAR_APART: f64 = 10.0;
 
 /// Makes the idle states of a recorded system; `package_exit_us`: the package's part of the deepest state's exit
 /// latency.
-pub(super) fn machine_idle_states(
-    record: &Record<'_>,
+pub(super) fn make_machine_idle_states(
+    record: &RecordAndLender<'_>,
     package_exit_us: f64,
 ) -> Vec<MachineIdleState> {
     let states = record.idle.states.iter();
@@ -36,22 +36,26 @@ pub(super) fn machine_idle_states(
             } else {
                 0.0
             };
-            machine_idle_state(record, state, package_us)
+            make_machine_idle_state(record, state, package_us)
         })
         .collect()
 }
 
 /// Makes an idle state. `package_us`: the part of the declared exit latency that is the package's.
-fn machine_idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -> MachineIdleState {
+fn make_machine_idle_state(
+    record: &RecordAndLender<'_>,
+    state: &IdleState,
+    package_us: f64,
+) -> MachineIdleState {
     let kind = record.kind;
     let declared = declared_exit_us(state);
-    let like = find_similar_state(state, record.lender);
-    let lends_exit = kind == Kind::Other
-        || (kind == Kind::Amd && record.lender.name != kind.template_machine_name());
+    let like = find_most_similar_lent_state(state, record.lender);
+    let lends_exit = kind == SystemKind::Other
+        || (kind == SystemKind::Amd && record.lender.name != kind.default_lender_name());
     let (true_exit_us, exit_spread) = if lends_exit && !state.polling {
-        lent_exit_time_and_spread(declared, like)
+        lent_or_halved_exit_time_and_spread(declared, like)
     } else {
-        true_exit_and_spread(record, state, package_us, like)
+        estimate_exit_time_and_spread(record, state, package_us, like)
     };
     MachineIdleState {
         name: state.name.clone(),
@@ -77,15 +81,18 @@ fn declared_exit_us(state: &IdleState) -> f64 {
 }
 
 /// The lender's state with the same name, or else with the nearest exit latency.
-fn find_similar_state<'a>(state: &IdleState, lender: &'a Machine) -> &'a MachineIdleState {
+fn find_most_similar_lent_state<'a>(
+    state: &IdleState,
+    lender: &'a Machine,
+) -> &'a MachineIdleState {
     let declared = declared_exit_us(state);
     let states = lender.idle_state.iter();
     let candidates = states.filter(|s| s.polling == state.polling);
     // A state with the same name may be another state: C2 on an EPYC is C3 on a laptop. Very different exit latencies
     // tell.
-    let same_name = candidates
-        .clone()
-        .find(|s| s.name == state.name && !are_far_apart(declared, s.exit_latency_us.value));
+    let same_name = candidates.clone().find(|s| {
+        s.name == state.name && !are_exit_latencies_far_apart(declared, s.exit_latency_us.value)
+    });
     same_name
         .or_else(|| {
             candidates.min_by(|a, b| {
@@ -97,24 +104,27 @@ fn find_similar_state<'a>(state: &IdleState, lender: &'a Machine) -> &'a Machine
 }
 
 /// Whether two exit latencies in us are so different that they belong to different states.
-fn are_far_apart(one_us: f64, other_us: f64) -> bool {
+fn are_exit_latencies_far_apart(one_us: f64, other_us: f64) -> bool {
     one_us.max(other_us) > FAR_APART * one_us.min(other_us).max(1.0)
 }
 
 /// True exit time and its spread, as the lender has them, where it has more than the rule of thumb.
-fn lent_exit_time_and_spread(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
+fn lent_or_halved_exit_time_and_spread(
+    declared_us: f64,
+    like: &MachineIdleState,
+) -> (Figure, Figure) {
     // Up to a factor of 2 between declared latencies, the state is the same.
-    let ratio = declared / like.exit_latency_us.value.max(1e-9);
+    let ratio = declared_us / like.exit_latency_us.value.max(1e-9);
     if (0.5..=2.0).contains(&ratio) {
         return (like.true_exit_us.clone(), like.exit_spread.clone());
     }
     let why = "half of the declared time: nothing is published for this state";
-    (Figure::assumed(declared / 2.0, why), Figure::default())
+    (Figure::assumed(declared_us / 2.0, why), Figure::default())
 }
 
 /// True exit time and its spread; `package_us`: the package's part of the declared latency.
-fn true_exit_and_spread(
-    record: &Record<'_>,
+fn estimate_exit_time_and_spread(
+    record: &RecordAndLender<'_>,
     state: &IdleState,
     package_us: f64,
     like: &MachineIdleState,
@@ -124,7 +134,7 @@ fn true_exit_and_spread(
         let why = "the CPU never left its clock";
         return (Figure::assumed(0.0, why), Figure::default());
     }
-    if record.kind == Kind::Amd {
+    if record.kind == SystemKind::Amd {
         let why = format!(
             "as measured for {} of an EPYC 7502 (arXiv 2108.00808)",
             like.name
@@ -158,7 +168,7 @@ fn true_exit_and_spread(
 
 /// Time for a server's package to power up: the part of the deepest state's declared exit latency caused by the
 /// package.
-pub(super) fn package_exit_time(record: &Record<'_>) -> Figure {
+pub(super) fn estimate_package_power_up_time(record: &RecordAndLender<'_>) -> Figure {
     let [.., core, deepest] = record.idle.states.as_slice() else {
         return Figure::default();
     };

@@ -8,15 +8,16 @@ mod record;
 
 use wakepath_units::KernelVersion;
 
-use self::clusters::{core_kinds_of_hybrid, socket_clusters};
-use self::idle_states::{machine_idle_states, package_exit_time};
+use self::clusters::{infer_core_kinds_of_hybrid, make_equal_clusters_per_socket};
+use self::idle_states::{estimate_package_power_up_time, make_machine_idle_states};
 use self::powers::{
-    captured_platform_at_rest, copy_powers_and_voltages, intel_power_limit, limit_uncore_clock,
-    multiply_package_by_sockets, platform_at_rest, scale_package_to_sockets,
-    use_measured_package_power,
+    copy_powers_and_voltages, multiply_assumed_package_power, power_at_rest_of_captured_machine,
+    published_or_lent_power_at_rest, recorded_or_usual_intel_power_limit,
+    scale_lent_package_power_to_sockets, use_measured_sapphire_rapids_power,
+    use_recorded_uncore_clock_range,
 };
 pub use self::record::Captured;
-use self::record::{Kind, Record, missing_record_error, require_idle_states};
+use self::record::{RecordAndLender, SystemKind, missing_record_error, require_recorded_idle};
 use super::builtin::load_builtin_machine;
 use super::{Cluster, Figure, Machine, MachineError};
 use crate::nearest::Lender;
@@ -38,9 +39,9 @@ impl Machine {
     /// # Errors
     /// The record lacks the idle states or the frequencies.
     pub fn from_recorded(system: &RecordedSystem) -> Result<Self, MachineError> {
-        let idle = require_idle_states(system)?;
-        let kind = Kind::for_system(system, idle);
-        Self::from_record_and_lender(system, kind, kind.template_machine_name())
+        let idle = require_recorded_idle(system)?;
+        let kind = SystemKind::guess_by_family_and_cpus(system, idle);
+        Self::from_record_and_lender(system, kind, kind.default_lender_name())
     }
 
     /// Makes a machine of a captured system: as [`Machine::from_recorded`], with the figures that another machine
@@ -54,15 +55,15 @@ impl Machine {
     ) -> Result<Self, MachineError> {
         let lender = captured.lender;
         let mut machine =
-            Self::from_record_and_lender(system, Kind::from_lender(lender), lender.machine)?;
+            Self::from_record_and_lender(system, SystemKind::from_lender(lender), lender.machine)?;
         let template = load_builtin_machine(lender.machine)?.copy_with_assumed_figures()?;
         let like = cluster_with_core_or_first(&template, captured.cores.first());
         copy_powers_and_voltages(&mut machine.cluster[0], like);
         if let Some(core) = captured.cores.first() {
             machine.cluster[0].core.clone_from(core);
         }
-        multiply_package_by_sockets(&mut machine, captured.sockets);
-        machine.platform = captured_platform_at_rest(system, captured, &template);
+        multiply_assumed_package_power(&mut machine, captured.sockets);
+        machine.platform = power_at_rest_of_captured_machine(system, captured, &template);
         if !lender.power {
             machine.remove_cpu_and_package_power(&lender.why);
         }
@@ -74,7 +75,7 @@ impl Machine {
     ///
     /// # Errors
     /// The lender is no built-in machine.
-    pub fn take_core_names_and_powers(
+    pub fn take_core_names_and_lent_powers(
         &mut self,
         cores: &[String],
         lender: &Lender,
@@ -100,13 +101,13 @@ impl Machine {
     /// Makes a machine of a record; `lender` is the built-in machine with figures for unrecorded ones.
     fn from_record_and_lender(
         system: &RecordedSystem,
-        kind: Kind,
+        kind: SystemKind,
         lender: &str,
     ) -> Result<Self, MachineError> {
-        let idle = require_idle_states(system)?;
+        let idle = require_recorded_idle(system)?;
         let fastest = system.frequency.iter().rev().max_by_key(|p| p.max);
         let policy = fastest.ok_or_else(|| missing_record_error(system, "frequencies"))?;
-        let record = Record {
+        let record = RecordAndLender {
             system,
             idle,
             kind,
@@ -114,7 +115,7 @@ impl Machine {
         };
         let mut machine = assemble_machine(&record, policy);
         add_package_and_platform_powers(&mut machine, &record);
-        if let Some(kinds) = core_kinds_of_hybrid(system) {
+        if let Some(kinds) = infer_core_kinds_of_hybrid(system) {
             // The lender's power is per thread.
             let (first, like) = (&mut machine.cluster[0], &record.lender.cluster[0]);
             first.threads_per_core = like.threads_per_core;
@@ -128,16 +129,17 @@ impl Machine {
 }
 
 /// Puts a machine together: what is recorded, and the lender's figures for the rest.
-fn assemble_machine(record: &Record<'_>, policy: &RecordedPolicy) -> Machine {
+fn assemble_machine(record: &RecordAndLender<'_>, policy: &RecordedPolicy) -> Machine {
     let (system, template) = (record.system, record.lender);
-    let cluster = socket_clusters(record, policy);
+    let cluster = make_equal_clusters_per_socket(record, policy);
     let mut scheduler = template.scheduler.clone();
     scheduler.home.assumed = match cluster.len() {
         1 => "there is only one".to_owned(),
         _ => "the sockets are alike; a task starts on the first".to_owned(),
     };
     scheduler.home.cluster.clone_from(&cluster[0].name);
-    let package_exit = (record.kind == Kind::Server).then(|| package_exit_time(record));
+    let package_exit =
+        (record.kind == SystemKind::Server).then(|| estimate_package_power_up_time(record));
     let package_us = package_exit.as_ref().map_or(0.0, |exit| exit.value);
     let mut machine = Machine {
         schema: template.schema,
@@ -153,10 +155,10 @@ fn assemble_machine(record: &Record<'_>, policy: &RecordedPolicy) -> Machine {
         no_power: None,
         prediction: None,
         calibrated_on: None,
-        hz: assume_tick_rate(&system.kernel),
-        irq_time_accounting: assume_irq_time_accounting(&system.kernel),
+        hz: assume_tick_rate_by_distribution(&system.kernel),
+        irq_time_accounting: assume_irq_accounting_by_distribution(&system.kernel),
         cluster,
-        idle_state: machine_idle_states(record, package_us),
+        idle_state: make_machine_idle_states(record, package_us),
         scheduler,
         ..template.clone()
     };
@@ -179,17 +181,18 @@ fn drop_demotion_of_unknown_states(machine: &mut Machine) {
 }
 
 /// Adds powers of package and uncore, power at rest, and power limits.
-fn add_package_and_platform_powers(machine: &mut Machine, record: &Record<'_>) {
-    scale_package_to_sockets(machine, record.lender);
+fn add_package_and_platform_powers(machine: &mut Machine, record: &RecordAndLender<'_>) {
+    scale_lent_package_power_to_sockets(machine, record.lender);
     if let (Some(uncore), Some(processor)) = (&mut machine.uncore, record.known_processor()) {
-        limit_uncore_clock(uncore, processor);
+        use_recorded_uncore_clock_range(uncore, processor);
     }
-    use_measured_package_power(machine, record);
-    machine.platform = platform_at_rest(record, machine.cluster.len());
+    use_measured_sapphire_rapids_power(machine, record);
+    machine.platform = published_or_lent_power_at_rest(record, machine.cluster.len());
     let processor = record
         .known_processor()
-        .filter(|_| record.kind != Kind::Amd);
-    machine.power_limit = processor.and_then(|p| intel_power_limit(p, record.kind));
+        .filter(|_| record.kind != SystemKind::Amd);
+    machine.power_limit =
+        processor.and_then(|p| recorded_or_usual_intel_power_limit(p, record.kind));
 }
 
 /// The lender's cluster with this core, or else its first cluster.
@@ -199,16 +202,16 @@ fn cluster_with_core_or_first<'a>(machine: &'a Machine, core: Option<&String>) -
     same.unwrap_or(&machine.cluster[0])
 }
 
-fn assume_tick_rate(kernel: &str) -> Figure {
-    if kernel.contains(".fc") {
+fn assume_tick_rate_by_distribution(kernel_release: &str) -> Figure {
+    if kernel_release.contains(".fc") {
         Figure::assumed(1000.0, "CONFIG_HZ of Fedora's kernels")
     } else {
         Figure::assumed(250.0, "CONFIG_HZ of most distributions")
     }
 }
 
-fn assume_irq_time_accounting(kernel: &str) -> Figure {
-    if kernel.contains(".fc") || kernel.contains(".el") {
+fn assume_irq_accounting_by_distribution(kernel_release: &str) -> Figure {
+    if kernel_release.contains(".fc") || kernel_release.contains(".el") {
         Figure::assumed(1.0, "CONFIG_IRQ_TIME_ACCOUNTING of Fedora's kernels")
     } else {
         Figure::assumed(0.0, "CONFIG_IRQ_TIME_ACCOUNTING of Debian's kernels")

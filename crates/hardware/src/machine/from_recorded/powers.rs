@@ -2,7 +2,7 @@
 
 use wakepath_units::Kilohertz;
 
-use super::record::{Captured, Kind, Record};
+use super::record::{Captured, RecordAndLender, SystemKind};
 use crate::machine::{
     Cluster, Figure, Machine, Opp, Origin, Platform, PowerLimit, PowerScope, Uncore,
 };
@@ -47,15 +47,15 @@ pub(super) fn copy_powers_and_voltages(cluster: &mut Cluster, like: &Cluster) {
     cluster.static_mw = like.static_mw.clone();
     cluster.cluster_on_mw = like.cluster_on_mw.clone();
     cluster.cluster_off_mw = like.cluster_off_mw.clone();
-    let lowest = voltage_at_end(like, like.opps.first(), &like.lowest_uv);
-    let highest = voltage_at_end(like, like.opps.last(), &like.highest_uv);
+    let lowest = given_voltage_or_that_of_point(like, like.opps.first(), &like.lowest_uv);
+    let highest = given_voltage_or_that_of_point(like, like.opps.last(), &like.highest_uv);
     if lowest.is_given() && highest.is_given() {
         (cluster.lowest_uv, cluster.highest_uv) = (lowest, highest);
     }
 }
 
 /// Voltage at the slowest or fastest operating point: the figure, or else that of the point itself.
-fn voltage_at_end(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
+fn given_voltage_or_that_of_point(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
     match point {
         Some(point) if !figure.is_given() && point.uv > 0 => {
             let why = format!("as the {} of the machine that lends its powers", like.core);
@@ -66,7 +66,7 @@ fn voltage_at_end(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figur
 }
 
 /// Multiplies the package's power by the sockets: a captured machine is one cluster whatever their number.
-pub(super) fn multiply_package_by_sockets(machine: &mut Machine, sockets: usize) {
+pub(super) fn multiply_assumed_package_power(machine: &mut Machine, sockets: usize) {
     let Some(package) = machine.package.as_mut().filter(|_| sockets > 1) else {
         return;
     };
@@ -79,7 +79,7 @@ pub(super) fn multiply_package_by_sockets(machine: &mut Machine, sockets: usize)
 }
 
 /// Sets the power besides the CPUs: the template's, scaled by sockets.
-pub(super) fn scale_package_to_sockets(machine: &mut Machine, template: &Machine) {
+pub(super) fn scale_lent_package_power_to_sockets(machine: &mut Machine, template: &Machine) {
     let (sockets, lender_sockets) = (machine.cluster.len(), template.cluster.len());
     let package = machine.package.as_mut();
     let Some(package) = package.filter(|_| sockets != lender_sockets) else {
@@ -96,7 +96,10 @@ pub(super) fn scale_package_to_sockets(machine: &mut Machine, template: &Machine
 }
 
 /// Sets package power of a family that was measured by package counters: without fans, memory and losses.
-pub(super) fn use_measured_package_power(machine: &mut Machine, record: &Record<'_>) {
+pub(super) fn use_measured_sapphire_rapids_power(
+    machine: &mut Machine,
+    record: &RecordAndLender<'_>,
+) {
     if !record.is_sapphire_rapids() {
         return;
     }
@@ -104,7 +107,8 @@ pub(super) fn use_measured_package_power(machine: &mut Machine, record: &Record<
     let cpus = machine.cpus() as f64;
     let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
     let lowest = machine.uncore.as_ref().map_or(0, |u| {
-        u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0
+        u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(0)))
+            .0
     });
     let mesh = lowest as f64 / 1e3 * sockets;
     let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;
@@ -116,7 +120,7 @@ pub(super) fn use_measured_package_power(machine: &mut Machine, record: &Record<
 }
 
 /// Limits the uncore's clock to the recorded range.
-pub(super) fn limit_uncore_clock(uncore: &mut Uncore, processor: &Processor) {
+pub(super) fn use_recorded_uncore_clock_range(uncore: &mut Uncore, processor: &Processor) {
     let Some((lowest, highest)) = processor.uncore_mhz else {
         return;
     };
@@ -125,19 +129,22 @@ pub(super) fn limit_uncore_clock(uncore: &mut Uncore, processor: &Processor) {
 }
 
 /// Power limits of an Intel processor: from the register, or else usual multiples of thermal design power.
-pub(super) fn intel_power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
+pub(super) fn recorded_or_usual_intel_power_limit(
+    processor: &Processor,
+    kind: SystemKind,
+) -> Option<PowerLimit> {
     if let Some(recorded) = processor.power_limits {
         let limits = recorded.map(|(watts, seconds)| {
             [watts, seconds].map(|value| Figure::covered_by_table_source(value * 1e3))
         });
-        return Some(package_power_limit(processor, limits));
+        return Some(power_limit_of_one_package(processor, limits));
     }
     if !processor.tdp_w.is_given() {
         return None;
     }
     let (rule, why) = match kind {
-        Kind::Client | Kind::Other => (CLIENT_LIMITS, CLIENT_LIMITS_WHY),
-        Kind::Server | Kind::Amd => (SERVER_LIMITS, SERVER_LIMITS_WHY),
+        SystemKind::Client | SystemKind::Other => (CLIENT_LIMITS, CLIENT_LIMITS_WHY),
+        SystemKind::Server | SystemKind::Amd => (SERVER_LIMITS, SERVER_LIMITS_WHY),
     };
     let mut figures = [0, 1].map(|index| {
         let (times, seconds) = rule[index];
@@ -151,11 +158,11 @@ pub(super) fn intel_power_limit(processor: &Processor, kind: Kind) -> Option<Pow
         let why = format!("the rated maximum turbo power as PL2: {why}");
         figures[1][0] = Figure::assumed(rating.value * 1e3, why);
     }
-    Some(package_power_limit(processor, figures))
+    Some(power_limit_of_one_package(processor, figures))
 }
 
 /// Power limits of one package; `limits`: power and window, of PL1 and of PL2.
-fn package_power_limit(processor: &Processor, limits: [[Figure; 2]; 2]) -> PowerLimit {
+fn power_limit_of_one_package(processor: &Processor, limits: [[Figure; 2]; 2]) -> PowerLimit {
     let [[pl1_mw, pl1_window_ms], [pl2_mw, pl2_window_ms]] = limits;
     PowerLimit {
         pl1_mw,
@@ -169,19 +176,22 @@ fn package_power_limit(processor: &Processor, limits: [[Figure; 2]; 2]) -> Power
 
 /// Power of the whole machine at rest. Servers of an unknown family have no figure: families differ by a factor of
 /// five for each socket.
-pub(super) fn platform_at_rest(record: &Record<'_>, clusters: usize) -> Option<Platform> {
+pub(super) fn published_or_lent_power_at_rest(
+    record: &RecordAndLender<'_>,
+    clusters: usize,
+) -> Option<Platform> {
     let system = record.system;
     let sockets = record.known_processor().map_or(clusters, |p| p.sockets);
     let published = Platform::for_server(&system.family_model, &system.cpu_model, sockets);
     let name = system.cpu_model.to_lowercase();
     // Recorded Atoms are parts of servers and network devices.
     let is_portable =
-        record.kind == Kind::Client && !name.contains("xeon") && !name.contains("atom");
+        record.kind == SystemKind::Client && !name.contains("xeon") && !name.contains("atom");
     published.or_else(|| record.lender.platform.clone().filter(|_| is_portable))
 }
 
 /// Power at rest of a captured machine: published for its family, or else that of a lender with a battery.
-pub(super) fn captured_platform_at_rest(
+pub(super) fn power_at_rest_of_captured_machine(
     system: &RecordedSystem,
     captured: &Captured<'_>,
     template: &Machine,

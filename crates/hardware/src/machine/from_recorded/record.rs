@@ -13,7 +13,7 @@ pub(super) const SAPPHIRE_RAPIDS: [&str; 2] = ["6/143", "6/207"];
 
 /// The kind of a recorded system, which decides where missing figures come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SystemKind {
     Amd,
     Client,
     Server,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl SystemKind {
     /// The kind of the machine that lends figures.
     pub(super) fn from_lender(lender: &Lender) -> Self {
         match lender.machine {
@@ -32,21 +32,21 @@ impl Kind {
         }
     }
 
-    pub(super) fn for_system(system: &RecordedSystem, idle: &RecordedIdle) -> Self {
+    pub(super) fn guess_by_family_and_cpus(system: &RecordedSystem, idle: &RecordedIdle) -> Self {
         // CPUID families from 15 on are taken for AMD's: Intel's Core, Xeon and Atom up to 2025 are family 6. Intel's
         // Pentium 4 (15) and newer families 18 and 19 are not told apart.
         let written = system.family_model.split('/').next();
         let family = written.and_then(|f| f.parse().ok()).unwrap_or(6_u32);
         if family >= 15 {
             Self::Amd
-        } else if count_cpus(system, idle) > MAX_CLIENT_CPUS {
+        } else if known_or_recorded_cpu_count(system, idle) > MAX_CLIENT_CPUS {
             Self::Server
         } else {
             Self::Client
         }
     }
 
-    pub(super) const fn template_machine_name(self) -> &'static str {
+    pub(super) const fn default_lender_name(self) -> &'static str {
         match self {
             Self::Amd => "epyc-7502",
             Self::Client => "laptop",
@@ -68,22 +68,22 @@ pub struct Captured<'a> {
 }
 
 /// A recorded system, with the machine that lends unrecorded figures.
-pub(super) struct Record<'a> {
+pub(super) struct RecordAndLender<'a> {
     pub(super) system: &'a RecordedSystem,
     pub(super) idle: &'a RecordedIdle,
-    pub(super) kind: Kind,
+    pub(super) kind: SystemKind,
     /// The lending machine, whose figures are all assumed.
     pub(super) lender: &'a Machine,
 }
 
-impl Record<'_> {
+impl RecordAndLender<'_> {
     pub(super) fn known_processor(&self) -> Option<&Processor> {
         self.system.processor.as_ref()
     }
 
     /// Number of CPUs in the recorded system.
     pub(super) fn cpus(&self) -> usize {
-        count_cpus(self.system, self.idle)
+        known_or_recorded_cpu_count(self.system, self.idle)
     }
 
     /// Whether CPUID family and model are those of Sapphire Rapids or of Emerald Rapids, with the same core generation.
@@ -97,13 +97,15 @@ impl Record<'_> {
     }
 }
 
-fn count_cpus(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
+fn known_or_recorded_cpu_count(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
     let known = system.processor.as_ref().map(Processor::cpus);
     known.unwrap_or(idle.recorded_cpus)
 }
 
 /// The system's recorded idle states; an error if there are none.
-pub(super) fn require_idle_states(system: &RecordedSystem) -> Result<&RecordedIdle, MachineError> {
+pub(super) fn require_recorded_idle(
+    system: &RecordedSystem,
+) -> Result<&RecordedIdle, MachineError> {
     let idle = system.idle.as_ref();
     idle.ok_or_else(|| missing_record_error(system, "idle states"))
 }

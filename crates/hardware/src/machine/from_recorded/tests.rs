@@ -1,6 +1,6 @@
 use wakepath_units::Kilohertz;
 
-use super::clusters::operating_frequencies;
+use super::clusters::operating_frequencies_and_why_assumed;
 use super::idle_states::SAPPHIRE_RAPIDS_C6_US;
 use super::*;
 use crate::machine::{Origin, PowerScope};
@@ -25,7 +25,7 @@ fn every_system_with_recorded_idle_states_is_a_machine() {
             assert_eq!(machine.cluster.len(), processor.sockets);
         }
         // Governors see the recorded states.
-        assert_eq!(machine.declared_idle_states().unwrap(), idle.states);
+        assert_eq!(machine.common_declared_idle_states().unwrap(), idle.states);
         let fastest = system.frequency.iter().map(|p| p.max).max();
         let turbo = processor
             .turbo
@@ -154,7 +154,7 @@ fn each_socket_has_its_cores_its_turbo_limits_and_its_share_of_package_power() {
         assert!((socket - 68_900.0).abs() < 1.0, "{name}: {socket}");
         let uncore = machine.uncore.as_ref().unwrap();
         let mesh = uncore
-            .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+            .cluster_power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
             .0 as f64
             / 1e3;
         let step = package.active_mw.value / sockets + mesh;
@@ -174,7 +174,10 @@ fn processors_may_draw_what_their_register_says_or_what_is_usual() {
     const MS: u64 = 1_000_000;
     fn limits_and_origin(name: &str) -> Option<(Vec<(u64, u64)>, Origin)> {
         let limit = Machine::find(name).unwrap().power_limit?;
-        let all: Vec<(u64, u64)> = limit.limits().map(|(p, w)| (p.0, w.0)).collect();
+        let all: Vec<(u64, u64)> = limit
+            .limits_with_windows()
+            .map(|(p, w)| (p.0, w.0))
+            .collect();
         Some((all, limit.pl1_mw.origin))
     }
     for (name, pl1, window, pl2) in [
@@ -213,7 +216,7 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
         let at_base = |cluster: &Cluster| {
             let base = (cluster.base_mhz.value * 1e3) as u32;
             let opp = cluster.opps.iter().rfind(|opp| opp.khz <= base)?;
-            Some((base, cluster.cpus as u64 * cluster.active_power(opp).0))
+            Some((base, cluster.cpus as u64 * cluster.cpu_active_power(opp).0))
         };
         let Some((base, _)) = at_base(&machine.cluster[0]) else {
             continue;
@@ -226,12 +229,17 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
             .map(|(_, power)| power)
             .sum();
         let sockets = (machine.cluster.len() / limit.clusters) as u64;
-        let package = machine.package.as_ref().map_or(0, |p| p.active_power().0) / sockets;
+        let package = machine
+            .package
+            .as_ref()
+            .map_or(0, |p| p.extra_power_while_up().0)
+            / sockets;
         let uncore = (machine.uncore.as_ref()).map_or(0, |u| {
-            u.power_at_clock(u.clock_within_limits(Kilohertz(base))).0
+            u.cluster_power_at_clock(u.clock_within_limits(Kilohertz(base)))
+                .0
         });
         let busy = cpus + package + uncore;
-        let share = busy as f64 / limit.limits().next().unwrap().0.0 as f64;
+        let share = busy as f64 / limit.limits_with_windows().next().unwrap().0.0 as f64;
         assert!((0.55..1.2).contains(&share), "{}: {share}", system.name);
     }
 }
@@ -275,12 +283,15 @@ fn a_range_that_ends_between_two_steps_keeps_its_end() {
     let mut policy = recorded::builtin_recorded_systems()[0].frequency[0].clone();
     policy.available.clear();
     (policy.min, policy.max) = (Kilohertz(800_000), Kilohertz(1_050_000));
-    let (steps, _) = operating_frequencies(&policy, None);
+    let (steps, _) = operating_frequencies_and_why_assumed(&policy, None);
     assert_eq!(
         steps,
         [800_000, 900_000, 1_000_000, 1_050_000].map(Kilohertz)
     );
     policy.available = [900_000, 800_000].map(Kilohertz).to_vec();
     let turbo = [800_000, 900_000, 1_050_000].map(Kilohertz).to_vec();
-    assert_eq!(operating_frequencies(&policy, None), (turbo, None));
+    assert_eq!(
+        operating_frequencies_and_why_assumed(&policy, None),
+        (turbo, None)
+    );
 }

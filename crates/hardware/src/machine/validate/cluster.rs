@@ -6,11 +6,11 @@ use crate::machine::fault::{Fault, fail_check};
 /// Checks a cluster.
 pub(super) fn check_cluster(cluster: &Cluster) -> Result<(), Fault> {
     let checks = [
-        check_cores,
-        check_operating_points,
-        check_powers,
-        check_frequency_limits,
-        check_clock_control,
+        check_cpus_cores_and_capacity,
+        check_operating_points_and_voltages,
+        check_cluster_powers,
+        check_base_and_turbo_clocks,
+        check_hwp_and_cppc,
     ];
     checks
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn check_cluster(cluster: &Cluster) -> Result<(), Fault> {
 }
 
 /// Checks CPUs, cores and their capacity.
-fn check_cores(c: &Cluster) -> Result<(), Fault> {
+fn check_cpus_cores_and_capacity(c: &Cluster) -> Result<(), Fault> {
     if c.cpus == 0 || c.cpus > 4096 {
         return fail_check("cpus", "a cluster has 1 to 4096 CPUs");
     }
@@ -51,7 +51,7 @@ fn check_cores(c: &Cluster) -> Result<(), Fault> {
 }
 
 /// Checks the operating points and their voltages.
-fn check_operating_points(c: &Cluster) -> Result<(), Fault> {
+fn check_operating_points_and_voltages(c: &Cluster) -> Result<(), Fault> {
     if c.opps.is_empty() || c.opps[0].khz == 0 {
         return fail_check("opps", "at least one operating point, each above 0 kHz");
     }
@@ -71,9 +71,8 @@ fn check_operating_points(c: &Cluster) -> Result<(), Fault> {
 }
 
 /// Checks the powers of CPUs and cluster.
-fn check_powers(c: &Cluster) -> Result<(), Fault> {
-    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.voltage_at(o).is_none())
-    {
+fn check_cluster_powers(c: &Cluster) -> Result<(), Fault> {
+    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.volts_at(o).is_none()) {
         return fail_check(
             "dynamic_power_uw_per_mhz_v2",
             "needs voltages: uv in every operating point, or lowest_uv and highest_uv",
@@ -86,7 +85,7 @@ fn check_powers(c: &Cluster) -> Result<(), Fault> {
 }
 
 /// Checks the base clock and the limits of turbo.
-fn check_frequency_limits(c: &Cluster) -> Result<(), Fault> {
+fn check_base_and_turbo_clocks(c: &Cluster) -> Result<(), Fault> {
     if c.base_mhz.is_given() {
         let (lowest, highest) = (c.opps[0].khz, c.max_frequency().0);
         let base = c.base_mhz.value * 1e3;
@@ -113,7 +112,7 @@ fn check_frequency_limits(c: &Cluster) -> Result<(), Fault> {
 }
 
 /// Checks the hardware's own control of the clock: HWP and CPPC.
-fn check_clock_control(c: &Cluster) -> Result<(), Fault> {
+fn check_hwp_and_cppc(c: &Cluster) -> Result<(), Fault> {
     let hwp = [&c.hwp_ramp_ms, &c.hwp_full_at_percent];
     let has_whole_hwp = hwp.iter().all(|f| f.is_given()) && c.base_mhz.is_given();
     if hwp.iter().any(|f| f.is_given()) && !has_whole_hwp {
@@ -123,7 +122,7 @@ fn check_clock_control(c: &Cluster) -> Result<(), Fault> {
         );
     }
     if let Some(cppc) = &c.cppc
-        && let Some((key, message)) = cppc.first_fault(c.cpus / c.threads_per_core)
+        && let Some((key, message)) = cppc.first_invalid_key_and_reason(c.cpus / c.threads_per_core)
     {
         return fail_check(&format!("cppc.{key}"), message);
     }

@@ -4,13 +4,13 @@ use crate::machine::DriveModel;
 use crate::machine::fault::{Fault, fail_check};
 
 /// Checks a drive that is not part of a checked machine: ranges, and how the figures fit together.
-pub(in crate::machine) fn check_drive(drive: &DriveModel) -> Result<(), Fault> {
-    drive.check_ranges()?;
-    check_drive_parts(drive)
+pub(in crate::machine) fn check_drive_ranges_and_fit(drive: &DriveModel) -> Result<(), Fault> {
+    drive.check_figure_ranges()?;
+    check_drive_figures_fit_together(drive)
 }
 
 /// Checks how the figures of a drive fit together, after their ranges were checked.
-pub(super) fn check_drive_parts(drive: &DriveModel) -> Result<(), Fault> {
+pub(super) fn check_drive_figures_fit_together(drive: &DriveModel) -> Result<(), Fault> {
     if drive.parallel_units.value.fract() != 0.0 {
         return fail_check(
             "drive.parallel_units",

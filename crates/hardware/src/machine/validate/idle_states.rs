@@ -1,15 +1,18 @@
 //! Checks idle states, latency requests and C1 demotion.
 
-use crate::machine::cluster_states::to_declared_table;
-use crate::machine::fault::{Fault, check_unique, fail_check, is_whole};
+use crate::machine::cluster_states::to_declared_idle_states;
+use crate::machine::fault::{Fault, check_names_are_unique, fail_check, is_whole_number};
 use crate::machine::{MAX_LATENCY_REQUEST_US, Machine, MachineIdleState, Scope};
 
 /// Checks that idle states form a table; `key` is the table's position for messages.
-pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result<(), Fault> {
-    if let Err(e) = to_declared_table(states) {
+pub(super) fn check_idle_states_form_table(
+    key: &str,
+    states: &[MachineIdleState],
+) -> Result<(), Fault> {
+    if let Err(e) = to_declared_idle_states(states) {
         return fail_check(key, &e.to_string());
     }
-    check_unique(key, states.iter().map(|s| s.name.as_str()))?;
+    check_names_are_unique(key, states.iter().map(|s| s.name.as_str()))?;
     if states.iter().all(|s| s.disabled) {
         return fail_check(key, "at least one state has to stay enabled");
     }
@@ -50,7 +53,7 @@ pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result
 }
 
 /// Checks the idle states of each cluster that overrides some.
-pub(in crate::machine) fn check_cluster_states(machine: &Machine) -> Result<(), Fault> {
+pub(in crate::machine) fn check_idle_overrides_of_clusters(machine: &Machine) -> Result<(), Fault> {
     for cluster in &machine.cluster {
         let key = format!("cluster.{}.idle_state", cluster.name);
         let mut seen: Vec<&str> = Vec::new();
@@ -67,7 +70,7 @@ pub(in crate::machine) fn check_cluster_states(machine: &Machine) -> Result<(), 
             seen.push(&own.name);
         }
         if !cluster.idle_state.is_empty() {
-            check_idle_table(&key, &machine.idle_states_of(cluster))?;
+            check_idle_states_form_table(&key, &machine.idle_states_on_cluster(cluster))?;
         }
     }
     Ok(())
@@ -92,31 +95,31 @@ pub(in crate::machine) fn check_latency_requests(machine: &Machine) -> Result<()
 }
 
 /// Checks that C1 demotion leads from deeper states to a shallower one.
-pub(super) fn check_demotion(machine: &Machine) -> Result<(), Fault> {
+pub(super) fn check_c1_demotion(machine: &Machine) -> Result<(), Fault> {
     let Some(demotion) = &machine.c1_demotion else {
         return Ok(());
     };
     let states = &machine.idle_state;
-    let to = find_sleep_state(machine, "c1_demotion.to", &demotion.to)?;
+    let to = find_non_polling_state(machine, "c1_demotion.to", &demotion.to)?;
     if states[to].scope == Scope::Cluster {
         return fail_check("c1_demotion.to", "a demoted CPU rests alone");
     }
     for name in &demotion.states {
-        if find_sleep_state(machine, "c1_demotion.states", name)? <= to {
+        if find_non_polling_state(machine, "c1_demotion.states", name)? <= to {
             return fail_check(
                 "c1_demotion.states",
                 &format!("{name} is not deeper than {}", demotion.to),
             );
         }
     }
-    if !is_whole(&demotion.wake_ups) {
+    if !is_whole_number(&demotion.wake_ups) {
         return fail_check("c1_demotion.wake_ups", "a whole number of wake-ups");
     }
     Ok(())
 }
 
 /// The index of an idle state that does not poll; `key` names it in errors.
-fn find_sleep_state(machine: &Machine, key: &str, name: &str) -> Result<usize, Fault> {
+fn find_non_polling_state(machine: &Machine, key: &str, name: &str) -> Result<usize, Fault> {
     let mut states = machine.idle_state.iter();
     match states.position(|s| s.name == *name && !s.polling) {
         Some(index) => Ok(index),
