@@ -2,8 +2,9 @@
 //!
 //! [`examine`] looks at a running or a captured machine. No cost is typed in. Each is the difference between two
 //! simulations of this machine ([`model`]), with and without the fix. Or it is computed from the kernel's own
-//! counters and the machine's figures.
+//! counters and the machine's figures. A [`Calibration`] replaces declared and assumed figures by measured ones.
 
+mod calibration;
 mod case;
 mod counters;
 mod drives;
@@ -21,17 +22,20 @@ use wakepath_system::capture::is_virtual;
 use case::Case;
 use model::Model;
 
+pub use calibration::Calibration;
 pub use finding::{DoctorReport, Finding};
 
-/// Looks at a machine. `option` is what commands need besides, such as ` --root DIR`.
+/// Looks at a machine. `option` is what commands need besides, such as ` --root DIR`. Figures of a `calibration` stand in place
+/// of those that firmware declares, or that are assumed.
 ///
 /// # Errors
 /// The machine's files give no valid machine to simulate.
 pub fn examine(
     system: &System,
     option: &str,
+    calibration: Option<&Calibration>,
 ) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
-    let (model, mut notes) = Model::read(system)?;
+    let (model, mut notes) = Model::read(system, calibration)?;
     notes.extend(wakepath_sim::policy_notes(&model.machine, &model.now).unwrap_or_default());
     let mut case = Case {
         system,

@@ -36,11 +36,11 @@ fn a_set_is_priced_as_it_is_applied() {
         let system = System::new(Root::at(directory.path()));
         let set: PolicySet = set.parse().unwrap();
         apply(&system, &before.parse().unwrap());
-        let (model, _) = Model::read(&system).unwrap();
+        let (model, _) = Model::read(&system, None).unwrap();
         let (machine, policies) = model.applied(&set);
         let priced = simulate(&machine, &policies, READS).unwrap();
         apply(&system, &set);
-        let (after, _) = Model::read(&system).unwrap();
+        let (after, _) = Model::read(&system, None).unwrap();
         let found = simulate(&after.machine, &after.now, READS).unwrap();
         assert_eq!(priced.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
         let without = simulate(&model.machine, &model.now, READS).unwrap();

@@ -33,6 +33,8 @@ pub struct Totals {
     pub slower_io: u64,
     /// Total delay of I/O completions by slower wake-ups, in ns.
     pub added_io_latency: u64,
+    /// Total exit latency that I/O completions waited for, in ns, whatever the oracle's.
+    pub io_exit: u64,
     /// Energy beyond the oracle's, in fJ. A single state can be below zero; only the sum over states counts.
     pub wasted: i128,
     /// Energy, in fJ.
@@ -50,12 +52,14 @@ impl Totals {
         self.added_latency += other.added_latency;
         self.slower_io += other.slower_io;
         self.added_io_latency += other.added_io_latency;
+        self.io_exit += other.io_exit;
         self.wasted += other.wasted;
         self.energy += other.energy;
     }
 
-    /// Adds an I/O completion that waited for the last wake-up, `added` ns longer than with the oracle.
-    pub fn delay_io(&mut self, added: u64) {
+    /// Adds an I/O completion that waited `exit` ns for the last wake-up, `added` ns longer than with the oracle.
+    pub fn delay_io(&mut self, added: u64, exit: u64) {
+        self.io_exit += exit;
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
     }
@@ -134,7 +138,7 @@ pub struct Judge {
 pub struct StateRule {
     bounds: FitBounds,
     /// True exit latency in ns.
-    exit: u64,
+    pub exit: u64,
     /// Declared exit latency in ns.
     pub exit_latency: u64,
     /// The CPU polls in this state.

@@ -277,6 +277,7 @@ impl<'a> SharedState<'a> {
             block: span.block,
             state: last_state,
             added,
+            exit: judge.rule(last_state).map_or(0, |rule| rule.exit),
         };
         cpu.woken_at = Some(span.end);
         if std::mem::take(&mut cpu.woken_inside) {
@@ -325,7 +326,7 @@ impl<'a> SharedState<'a> {
         self.counts[wake_up.block].io_wake_ups += 1;
         let totals = cpu.recorded.block_mut(wake_up.block);
         if let Some(state_totals) = totals.get_mut(wake_up.state) {
-            state_totals.delay_io(wake_up.added);
+            state_totals.delay_io(wake_up.added, wake_up.exit);
         }
     }
 

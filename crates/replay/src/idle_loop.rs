@@ -193,7 +193,8 @@ impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
             .judge
             .account(totals, state, end - now, last, span.best);
         if last && span.woken_by_io {
-            totals[state].delay_io(added);
+            let exit = context.judge.rule(state).map_or(0, |rule| rule.exit);
+            totals[state].delay_io(added, exit);
         }
         if !PLAIN && let Some((tally, place)) = &mut self.package {
             let sleeps = context.judge.is_deepest(state);

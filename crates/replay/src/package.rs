@@ -87,6 +87,9 @@ pub struct PackageReport {
     pub slower_io: u64,
     /// Total delay of I/O completions by slower wake-ups, in ns.
     pub added_io_latency_ns: u64,
+    /// Total wait of I/O completions for the package, in ns, whatever the oracle's.
+    #[serde(skip)]
+    pub io_exit_ns: u64,
     /// Energy beyond the oracle's, in J.
     pub wasted_j: f64,
     /// Energy from the first idle span to the end of the last, including CPUs that wait for the package, in J.
@@ -124,6 +127,7 @@ struct BlockSums {
     added: u64,
     slower_io: u64,
     added_io: u64,
+    waits_io: u64,
 }
 
 /// Cause of a window's end.
@@ -316,6 +320,7 @@ impl Tally {
                 sums.slower += u64::from(added > 0);
                 sums.added += added;
                 if end.by_io {
+                    sums.waits_io += waits;
                     sums.slower_io += u64::from(added > 0);
                     sums.added_io += added;
                 }
@@ -338,6 +343,7 @@ impl Tally {
             added_latency_ns: sums.added,
             slower_io: sums.slower_io,
             added_io_latency_ns: sums.added_io,
+            io_exit_ns: sums.waits_io,
             wasted_j: (energy - oracle) as f64 / 1e15,
             energy_j: energy as f64 / 1e15,
         }
@@ -432,5 +438,6 @@ impl BlockSums {
         self.added += other.added;
         self.slower_io += other.slower_io;
         self.added_io += other.added_io;
+        self.waits_io += other.waits_io;
     }
 }

@@ -1,5 +1,7 @@
 //! `wakepath calibrate`: a machine file with measured figures, and how far predictions with it are off.
 
+mod page;
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +17,11 @@ use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibrati
 use wakepath_system::System;
 
 use super::measure::experiment::{PlanReport, check_new, parse_size, print_notes, write_text};
+use super::measure::page::{page_head, page_rows, write_page};
 use crate::messages::warning;
 use crate::output::{self, Format, Screen};
 use crate::until;
+use page::PageText;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -49,7 +53,10 @@ pub(crate) struct Args {
     /// ~/.local/share/wakepath/machine.toml: the machine `here`; an earlier calibration there is replaced].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file of --output if it exists.
+    /// The page with every measurement as a picture [default: beside the machine file, with the ending html].
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Replace the files of --output and --page if they exist.
     #[arg(long)]
     force: bool,
     /// Say what would be done and how long that takes, and do nothing.
@@ -77,6 +84,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         let chosen = MachineOutput::choose(args)?;
         chosen.check()?;
+        check_new(&chosen.page_path(), chosen.page_replaces())?;
         Some(chosen)
     };
     let system = System::live();
@@ -108,19 +116,46 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     written
         .write(&text)
         .with_context(|| written.path.display().to_string())?;
+    let rows = calibration.jobs.iter().filter_map(rows).flatten();
+    let prediction = calibration.machine.prediction.iter();
+    let page_text = PageText {
+        command: describe_command(args),
+        answers: prediction.flat_map(describe_error).collect(),
+        head: page_head(HEADER),
+        rows: page_rows(rows),
+    };
+    let page = page::compose_page(&calibration, page_text);
+    write_page(&written.page_path(), written.page_replaces(), &page)?;
+    if written.is_for_all_users() {
+        fs::set_permissions(written.page_path(), Permissions::from_mode(0o644))?;
+    }
     if let Some(text) = warning {
         warning!("{text}");
     }
     Ok(())
 }
 
-/// Where the machine file goes.
+/// The command that measures again.
+fn describe_command(args: &Args) -> String {
+    format!(
+        "sudo wakepath calibrate --folder {} --budget {}s --rounds {}",
+        args.folder.display(),
+        args.budget.as_secs(),
+        args.rounds
+    )
+}
+
+/// Where the machine file and its page go.
 struct MachineOutput {
     path: PathBuf,
     /// Whether a file that is there is replaced.
     replaces: bool,
     /// Whether the folder is wakepath's own, and made if missing.
     is_usual: bool,
+    /// The page, if named.
+    page: Option<PathBuf>,
+    /// Whether a named page that is there is replaced.
+    replaces_page: bool,
 }
 
 impl MachineOutput {
@@ -130,6 +165,8 @@ impl MachineOutput {
                 path: path.clone(),
                 replaces: args.force,
                 is_usual: false,
+                page: args.page.clone(),
+                replaces_page: args.force,
             });
         }
         let usual = calibration_file(geteuid().is_root());
@@ -138,7 +175,24 @@ impl MachineOutput {
             path,
             replaces: true,
             is_usual: true,
+            page: args.page.clone(),
+            replaces_page: args.force,
         })
+    }
+
+    /// The page as named, or beside the machine file.
+    fn page_path(&self) -> PathBuf {
+        let named = self.page.clone();
+        named.unwrap_or_else(|| self.path.with_extension("html"))
+    }
+
+    /// Whether a page that is there is replaced: one that was not named goes with its machine file.
+    const fn page_replaces(&self) -> bool {
+        if self.page.is_some() {
+            self.replaces_page
+        } else {
+            self.replaces
+        }
     }
 
     /// Checks before the measurement that the file can be written.
@@ -179,6 +233,8 @@ impl MachineOutput {
             path: partial,
             replaces: true,
             is_usual: false,
+            page: self.page,
+            replaces_page: self.replaces_page,
         };
         (beside, Some(warning))
     }
@@ -263,7 +319,7 @@ const HEADER: [&str; 8] = [
 
 /// A row for each metric of a job, medians over rounds; `None` without runs.
 fn rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
-    let (live, simulated) = (job.live()?, job.simulated()?);
+    let (live, simulated) = (job.median_on_machine()?, job.median_simulated()?);
     let (errors, before) = (job.errors()?, job.uncalibrated_errors()?);
     let itself = job.differences_from_itself();
     let values = [
@@ -299,6 +355,8 @@ mod tests {
                 path: path.clone(),
                 replaces: true,
                 is_usual: true,
+                page: None,
+                replaces_page: false,
             };
             chosen.spare_earlier(flaw)
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
+use wakepath_doctor::Calibration;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{HERE, MachineError, calibrated_file};
 use wakepath_system::System;
@@ -47,6 +48,35 @@ pub(super) fn find_machine_with(
         machine.replace_drive(found);
     }
     Ok((machine, chosen))
+}
+
+/// The calibration for `doctor`: of a machine file, or else the machine `here`, if the examined machine is this one. Stale figures
+/// are told, and are not used.
+pub(super) fn find_calibration(
+    name: Option<&str>,
+    is_live: bool,
+) -> anyhow::Result<Option<Calibration>> {
+    let file = match name {
+        Some(name) if name != HERE => name.to_owned(),
+        None if !is_live => return Ok(None),
+        _ => match calibrated_file() {
+            Ok(path) => path.display().to_string(),
+            Err(MachineError::NotCalibrated { .. }) if name.is_none() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let machine = Machine::find(&file)?;
+    let stale = if is_live {
+        tell_stale_figures(None, &machine);
+        find_stale_figures(&machine, &System::live())
+    } else {
+        Vec::new()
+    };
+    Ok(Some(Calibration {
+        machine,
+        file,
+        stale: stale.into_iter().map(|figure| figure.key).collect(),
+    }))
 }
 
 /// Whether a name stands for the calibrated machine.

@@ -1,0 +1,254 @@
+//! A page of measured figures: each experiment as a picture with intervals, and a table with the same numbers.
+//!
+//! The pictures are SVG in the page itself, so the page has no scripts and loads nothing.
+
+mod drawing;
+
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+use super::number::short_number;
+use super::{RenderError, STYLE, bidi};
+use drawing::Drawing;
+
+const TEMPLATE: &str = include_str!("../../assets/page/measurements.html");
+const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
+
+/// The content of a page of measurements.
+#[derive(Clone, Debug, Default)]
+pub struct MeasurementPage {
+    /// Title of the page.
+    pub title: String,
+    /// Facts in a line below the title: machine, day, kernel.
+    pub facts: Vec<String>,
+    /// What a reader should know first.
+    pub cautions: Vec<String>,
+    /// Sentences with the result.
+    pub answers: Vec<String>,
+    /// Experiments in the order of the page.
+    pub sections: Vec<MeasuredSection>,
+    /// Figures that nobody measured.
+    pub assumed: Vec<AssumedFigure>,
+    /// Commands that make the page again.
+    pub commands: Vec<String>,
+    /// Program and version.
+    pub made_by: String,
+}
+
+/// An experiment on the page.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredSection {
+    /// Heading, with the unit of the picture.
+    pub title: String,
+    /// Explanation in a sentence or two.
+    pub note: String,
+    /// The picture; absent: a table alone.
+    pub picture: Option<MeasuredPicture>,
+    /// Column titles of the table; the first names the row.
+    pub head: Vec<String>,
+    /// Rows, as long as the head.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A picture of measured values.
+#[derive(Clone, Debug)]
+pub enum MeasuredPicture {
+    /// A line for each value, with its interval.
+    Intervals(Vec<MeasuredInterval>),
+    /// Curves over logarithmic axes.
+    Curves {
+        /// Title of the horizontal axis, with its unit.
+        x_title: String,
+        /// The curves.
+        curves: Vec<MeasuredCurve>,
+    },
+}
+
+/// A value with its interval, in the unit of the picture.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredInterval {
+    /// Name of the line.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end of the 95 % interval.
+    pub high: f64,
+    /// Another value to compare with, such as a declared or a live one.
+    pub reference: Option<f64>,
+}
+
+/// A curve of measured values.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredCurve {
+    /// Name of the curve.
+    pub name: String,
+    /// Points from left to right: place, value.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// A figure of a machine that was not measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AssumedFigure {
+    /// Key in the machine file.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// Kind of origin: assumed, declared, source.
+    pub origin: String,
+    /// Why this value.
+    pub why: String,
+}
+
+/// Makes a page of measurements.
+///
+/// # Errors
+/// None that the input could cause.
+pub fn render_measurements(page: &MeasurementPage) -> Result<String, RenderError> {
+    let mut environment = Environment::new();
+    environment.set_formatter(bidi::format_value);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    // Values are escaped because the name ends in html.
+    environment.add_template("measurements.html", TEMPLATE)?;
+    let sections: Vec<minijinja::Value> = page.sections.iter().map(section_content).collect();
+    let content = context! {
+        style => STYLE,
+        picture_style => PICTURE_STYLE,
+        title => page.title,
+        facts => page.facts,
+        cautions => page.cautions,
+        answers => page.answers,
+        sections => sections,
+        assumed => page.assumed,
+        commands => page.commands,
+        made_by => page.made_by,
+    };
+    Ok(environment
+        .get_template("measurements.html")?
+        .render(content)?)
+}
+
+fn section_content(section: &MeasuredSection) -> minijinja::Value {
+    let drawing = section.picture.as_ref().and_then(Drawing::new);
+    context! {
+        title => section.title,
+        note => section.note,
+        alt => section.picture.as_ref().map(describe_picture),
+        drawing => drawing,
+        head => section.head,
+        rows => section.rows,
+    }
+}
+
+/// Most values in an alternative text.
+const SPOKEN: usize = 8;
+
+/// An alternative text for readers who do not see the picture.
+fn describe_picture(picture: &MeasuredPicture) -> String {
+    let parts: Vec<String> = match picture {
+        MeasuredPicture::Intervals(rows) => rows
+            .iter()
+            .map(|row| format!("{}: {}", row.name, describe_interval(row)))
+            .collect(),
+        MeasuredPicture::Curves { curves, .. } => curves
+            .iter()
+            .filter_map(|curve| {
+                let [first, last] = [curve.points.first()?, curve.points.last()?];
+                Some(format!(
+                    "{}: {} at {}, {} at {}",
+                    curve.name,
+                    short_number(first[1]),
+                    short_number(first[0]),
+                    short_number(last[1]),
+                    short_number(last[0])
+                ))
+            })
+            .collect(),
+    };
+    let more = if parts.len() > SPOKEN {
+        "; and more"
+    } else {
+        ""
+    };
+    format!(
+        "{}{more}. The table below has all numbers.",
+        parts[..parts.len().min(SPOKEN)].join("; ")
+    )
+}
+
+fn describe_interval(row: &MeasuredInterval) -> String {
+    let [value, low, high] = [row.value, row.low, row.high].map(short_number);
+    format!("{value} ({low} to {high})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> MeasurementPage {
+        let hostile = "</svg><script>alert(1)</script>";
+        let row = |name: &str, value: f64| MeasuredInterval {
+            name: name.to_owned(),
+            value,
+            low: value * 0.9,
+            high: value * 1.1,
+            reference: Some(value * 2.0),
+        };
+        MeasurementPage {
+            title: hostile.to_owned(),
+            answers: vec!["mean within 6 %".to_owned()],
+            sections: vec![
+                MeasuredSection {
+                    title: "Exit latency, us".to_owned(),
+                    picture: Some(MeasuredPicture::Intervals(vec![
+                        row(hostile, 96.0),
+                        row("C1", 0.0),
+                        row("odd", f64::NAN),
+                    ])),
+                    head: vec!["state".to_owned(), "us".to_owned()],
+                    rows: vec![vec![hostile.to_owned(), "96".to_owned()]],
+                    ..MeasuredSection::default()
+                },
+                MeasuredSection {
+                    picture: Some(MeasuredPicture::Curves {
+                        x_title: "pause, ms".to_owned(),
+                        curves: vec![MeasuredCurve {
+                            name: hostile.to_owned(),
+                            points: vec![[0.1, 80.0], [10.0, 80.0], [1000.0, 4000.0]],
+                        }],
+                    }),
+                    ..MeasuredSection::default()
+                },
+                MeasuredSection {
+                    picture: Some(MeasuredPicture::Intervals(Vec::new())),
+                    ..MeasuredSection::default()
+                },
+            ],
+            ..MeasurementPage::default()
+        }
+    }
+
+    #[test]
+    fn a_page_has_a_picture_for_each_section_with_values_and_no_script() {
+        let html = render_measurements(&page()).unwrap();
+        assert_eq!(html.matches("<svg").count(), 2, "{html}");
+        assert!(!html.contains("<script"), "{html}");
+        assert!(html.contains("&lt;script&gt;"), "{html}");
+        assert!(html.contains("default-src 'none'"));
+        assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
+        assert!(html.contains("mean within 6 %"));
+        assert_eq!(html, render_measurements(&page()).unwrap());
+    }
+
+    #[test]
+    fn an_alternative_text_has_the_values() {
+        let html = render_measurements(&page()).unwrap();
+        assert!(html.contains("C1: 0 (0 to 0)"), "{html}");
+        assert!(
+            html.contains("80.00 at 0.1000, 4\u{202f}000 at 1\u{202f}000"),
+            "{html}"
+        );
+    }
+}
