@@ -25,7 +25,9 @@ trap 'rm -rf "$folder"' EXIT
 
 # First line of what a program prints about its version, or that there is none.
 version_of() {
-    "$@" 2>/dev/null | grep -m 1 . || echo "no $1"
+    local lines
+    lines=$("$@" 2>/dev/null) || true
+    grep -m 1 . <<<"${lines:-no $1}"
 }
 
 # Runs a program whose output goes into the page, and to the terminal meanwhile.
