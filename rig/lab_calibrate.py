@@ -50,7 +50,7 @@ def run_guest(options: argparse.Namespace) -> int:
         tree.add(Path("/bin/busybox"), "bin/busybox")
         for program in (str(options.program), "fio", "mke2fs"):
             tree.add_program(find_program(program))
-        tree.add_modules(kernel, [*COMMON_MODULES, "ext4"])
+        tree.add_modules(kernel, [*COMMON_MODULES, "crc32c_generic", "ext4"])
         workers = f"cpus=0-{machine.cpus - 1}"
         for source, parameters in (
             ("module", f"masked=1 {workers} seed=1 {machine.idle_parameters()}"),
@@ -100,8 +100,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace the output folder")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds after which the guest is given up (3600)")
-    parser.add_argument("options", nargs="*", help="behind --: options of `wakepath calibrate`, as --budget and --size")
-    return parser.parse_args(arguments)
+    parser.epilog = "Behind -- come options of `wakepath calibrate`, as --budget and --size."
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:at])
+    options.options = arguments[at + 1 :]
+    return options
 
 
 def main() -> int:

@@ -4,7 +4,8 @@
 calibrate_guest() {
     kib=$1
     shift
-    mke2fs -q -t ext4 -O ^has_journal -E nodiscard /dev/drive0 $kib
+    # busybox has one, too, which makes no ext4.
+    /usr/bin/mke2fs -q -t ext4 -O ^has_journal -E nodiscard /dev/drive0 $kib
     mkdir -p /mnt
     mount -t ext4 /dev/drive0 /mnt
     wakepath calibrate --folder /mnt -o /out/machine.toml --format json "$@" >/out/calibration.json 2>/out/calibration.txt

@@ -460,7 +460,8 @@ mod tests {
         let calibrated = rounds.finish(Surroundings::default(), Vec::new());
         assert_eq!(calibrated.machine.name, "third");
         assert_eq!(calibrated.jobs[0].rounds.len(), 1);
-        let alone = CountedRounds::begin_with(round("alone", Some("busy"))).finish(Surroundings::default(), Vec::new());
+        let alone = CountedRounds::begin_with(round("alone", Some("busy")))
+            .finish(Surroundings::default(), Vec::new());
         assert!(alone.machine.prediction.is_none() && alone.flaw.is_some());
     }
 }

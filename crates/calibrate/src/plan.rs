@@ -94,7 +94,7 @@ impl CalibrationPlan {
         let power_time = Some(request.budget.mul_f64(POWER_SHARE));
         let power = PowerPlan::new(system, request.forced, power_time);
         let power = power.map_err(|error| error.to_string());
-        let once = time_once(&background, &path, &power);
+        let once = time_once(background, &path, &power);
         let rounds = request.rounds.max(1) as f64;
         let budget = request.budget.saturating_sub(once).div_f64(rounds);
         let sources = [WakeSource::Task, WakeSource::Timer, WakeSource::Drive];
@@ -204,7 +204,7 @@ impl CalibrationPlan {
             .map_or(Duration::ZERO, WakePlan::duration);
         let jobs = Duration::from_secs_f64(self.job_seconds * self.job_runs() as f64);
         let round = self.drive.duration() + wake + self.fitting_time() + jobs;
-        let once = time_once(&self.background, &self.path, &self.power);
+        let once = time_once(self.background, &self.path, &self.power);
         once + round * self.rounds() as u32
     }
 
@@ -264,7 +264,7 @@ impl CalibrationPlan {
 
 /// Time of what is measured once, before the rounds.
 fn time_once(
-    background: &BackgroundPlan,
+    background: BackgroundPlan,
     path: &PathPlan,
     power: &Result<PowerPlan, String>,
 ) -> Duration {

@@ -154,9 +154,16 @@ mod tests {
         Figure::measured(value, measurement)
     }
 
-    /// A laptop with a measured drive `nvme1`, a measured deepest state and a measured sleep.
-    fn calibrated() -> Machine {
+    /// A laptop with a drive that sleeps.
+    fn laptop() -> Machine {
         let mut machine = Machine::find("laptop").unwrap();
+        machine.drive = DriveModel::find("sn530").unwrap();
+        machine
+    }
+
+    /// The laptop with a measured drive `nvme1`, a measured deepest state and a measured sleep.
+    fn calibrated() -> Machine {
+        let mut machine = laptop();
         machine.drive.device = Some("nvme1".to_owned());
         machine.drive.read_service_us = measured(33.0);
         let power = machine.drive.power.as_mut().unwrap();
@@ -171,7 +178,7 @@ mod tests {
 
     /// The laptop as captured, whose first drive is another one.
     fn captured() -> Machine {
-        let mut machine = Machine::find("laptop").unwrap();
+        let mut machine = laptop();
         let mut other = machine.drive.clone();
         machine.drive.device = Some("nvme0".to_owned());
         other.device = Some("nvme1".to_owned());

@@ -102,7 +102,7 @@ mod tests {
         let growing = split_by_gap(&samples(|gap| 5_000 + gap / 500));
         let constant = split_by_gap(&samples(|gap| 5_000 + gap % 7 * 10));
         let told = describe_growth("C1 woken by task", &growing).unwrap();
-        assert!(told.starts_with("C1 woken by task: 5."), "{told}");
+        assert!(told.starts_with("C1 woken by task: 6.9 us"), "{told}");
         assert_eq!(describe_growth("C1 woken by task", &constant), None);
     }
 }

@@ -64,7 +64,7 @@ struct Dot {
 struct Text {
     x: f64,
     y: f64,
-    text: String,
+    words: String,
     /// `start`, `middle` or `end` of the text is at `x`.
     anchor: &'static str,
     class: &'static str,
@@ -171,7 +171,7 @@ impl Drawing {
         self.texts.push(Text {
             x,
             y,
-            text: text.into(),
+            words: text.into(),
             anchor,
             class,
         });
