@@ -6,15 +6,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use wakepath_sim::pattern::{self, Looped};
+use wakepath_sim::pattern::{self, LoopOutcome};
 
 use crate::{Effort, median, nexosim_loop, print_figure, print_judged, timed};
 
 /// A loop for all three simulators.
 struct Loop {
     name: &'static str,
-    wakepath: fn(usize, u64) -> Looped,
-    nexosim: fn(usize, u64) -> anyhow::Result<Looped>,
+    wakepath: fn(usize, u64) -> LoopOutcome,
+    nexosim: fn(usize, u64) -> anyhow::Result<LoopOutcome>,
     tokens: usize,
     /// Rounds for the compiled simulators, and for SimPy.
     rounds: [u64; 2],
@@ -23,8 +23,8 @@ struct Loop {
 const fn queueing(tokens: usize) -> Loop {
     Loop {
         name: "queueing",
-        wakepath: pattern::queueing,
-        nexosim: nexosim_loop::queueing,
+        wakepath: pattern::run_loop_with_queues,
+        nexosim: nexosim_loop::run_loop_with_queues,
         tokens,
         rounds: [1_600_000, 20_000],
     }
@@ -34,8 +34,8 @@ const fn queueing(tokens: usize) -> Loop {
 const fn delays_only(tokens: usize, rounds: [u64; 2]) -> Loop {
     Loop {
         name: "delays",
-        wakepath: pattern::delays_only,
-        nexosim: nexosim_loop::delays_only,
+        wakepath: pattern::run_loop_without_queues,
+        nexosim: nexosim_loop::run_loop_without_queues,
         tokens,
         rounds,
     }
@@ -48,7 +48,7 @@ const LOOPS: [Loop; 4] = [
     delays_only(32, [50_000, 1_000]),
 ];
 
-fn event_rate(looped: Looped, seconds: f64) -> f64 {
+fn event_rate(looped: LoopOutcome, seconds: f64) -> f64 {
     looped.events as f64 / seconds
 }
 
@@ -119,7 +119,7 @@ pub fn measure_event_rates(effort: Effort) -> anyhow::Result<()> {
 }
 
 /// Runs a loop in SimPy: CPU seconds and result; `None` where SimPy is not installed.
-fn run_simpy(closed: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>> {
+fn run_simpy(closed: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, LoopOutcome)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("../.cache/python/bin/python");
     if !python.exists() {
@@ -143,7 +143,7 @@ fn run_simpy(closed: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>
     let [seconds, events, end_ns] = words[..] else {
         anyhow::bail!("simpy_loop.py printed {} words, not 3", words.len());
     };
-    let looped = Looped {
+    let looped = LoopOutcome {
         events: events.parse()?,
         end_ns: end_ns.parse()?,
     };

@@ -10,7 +10,7 @@ use nexosim::ports::{EventSinkReader, Output, SinkState, event_queue};
 use nexosim::simulation::{Mailbox, SimInit};
 use nexosim::time::MonotonicTime;
 use serde::{Deserialize, Serialize};
-use wakepath_sim::pattern::{Looped, SERVERS, STAGES, delay};
+use wakepath_sim::pattern::{LoopOutcome, SERVERS, STAGES, stage_time_ns};
 
 /// The loop without queues, with all tokens in one model.
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Delays {
     #[expect(clippy::unused_async, reason = "the signature that Model asks for")]
     async fn init(&mut self, cx: &Context<Self>) {
         for token in 0..self.at.len() {
-            let first = Duration::from_nanos(delay(0, token as u64, 0));
+            let first = Duration::from_nanos(stage_time_ns(0, token as u64, 0));
             _ = cx.schedule_event(first, schedulable!(Self::step), token);
         }
     }
@@ -48,7 +48,7 @@ impl Delays {
             self.done.send(self.events).await;
             return;
         }
-        let next = Duration::from_nanos(delay(*stage, token as u64, *round));
+        let next = Duration::from_nanos(stage_time_ns(*stage, token as u64, *round));
         _ = cx.schedule_event(next, schedulable!(Self::step), token);
     }
 }
@@ -113,14 +113,14 @@ impl Queueing {
 
     fn begin(&mut self, stage: usize, token: usize, cx: &Context<Self>) {
         let number = &mut self.stages[stage].begun;
-        let time = Duration::from_nanos(delay(stage, 0, *number));
+        let time = Duration::from_nanos(stage_time_ns(stage, 0, *number));
         *number += 1;
         _ = cx.schedule_event(time, schedulable!(Self::served), (stage, token));
     }
 }
 
-/// Runs the loop of [`wakepath_sim::pattern::delays_only`].
-pub fn delays_only(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
+/// Runs the loop of [`wakepath_sim::pattern::run_loop_without_queues`].
+pub fn run_loop_without_queues(tokens: usize, rounds: u64) -> anyhow::Result<LoopOutcome> {
     let mut model = Delays {
         rounds,
         events: 0,
@@ -132,8 +132,8 @@ pub fn delays_only(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
     run(model, done)
 }
 
-/// Runs the loop of [`wakepath_sim::pattern::queueing`].
-pub fn queueing(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
+/// Runs the loop of [`wakepath_sim::pattern::run_loop_with_queues`].
+pub fn run_loop_with_queues(tokens: usize, rounds: u64) -> anyhow::Result<LoopOutcome> {
     let mut model = Queueing {
         tokens,
         to_begin: rounds,
@@ -152,7 +152,7 @@ pub fn queueing(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
 fn run<M: Model<Env = ()>>(
     model: M,
     mut done: impl EventSinkReader<u64>,
-) -> anyhow::Result<Looped> {
+) -> anyhow::Result<LoopOutcome> {
     let mut simulation = SimInit::with_num_threads(1)
         .add_model(model, Mailbox::new(), "loop")
         .init(MonotonicTime::EPOCH)
@@ -163,7 +163,7 @@ fn run<M: Model<Env = ()>>(
     while let Some(so_far) = done.try_read() {
         events = Some(so_far);
     }
-    Ok(Looped {
+    Ok(LoopOutcome {
         events: events.context("NeXosim has not finished")?,
         end_ns: u64::try_from(end.as_nanos())?,
     })

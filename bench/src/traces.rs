@@ -49,7 +49,7 @@ pub fn measure_speed(effort: Effort) -> anyhow::Result<()> {
 fn import_trace(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
     let mut writer = Writer::create(recording, Overwrite::Yes, Metadata::default())?;
     let imported = import_file(trace, &mut writer, ImportOptions::default(), &mut |_| ())?;
-    writer.finish()?;
+    writer.finish_file()?;
     Ok(imported.counts.iter().map(|(_, count)| count).sum())
 }
 
@@ -236,7 +236,7 @@ fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
             got_tick: Some(false),
             poll_limit_hit: Some(false),
         };
-        writer.push(&Event {
+        writer.add_event(&Event {
             time: Nanoseconds(end),
             cpu: cpu as u32,
             kind: EventKind::Idle(period),
@@ -244,7 +244,7 @@ fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
         free[cpu] = end + 5_000 + random % 20_000;
         next[cpu] = numbers.draw_idle_period();
     }
-    writer.finish()?;
+    writer.finish_file()?;
     Ok(())
 }
 

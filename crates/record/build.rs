@@ -1,5 +1,9 @@
 //! Compiles the eBPF programs.
 
 fn main() {
-    wakepath_ebpf::build::compile("record", &["bpf/wire.h"], "`wakepath record`");
+    wakepath_ebpf::build::compile_program_in_build_script(
+        "record",
+        &["bpf/wire.h"],
+        "`wakepath record`",
+    );
 }

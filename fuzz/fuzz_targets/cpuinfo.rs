@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use wakepath_hardware::Machine;
 use wakepath_hardware::identity::{ProcessorIdentity, SegmentHints};
-use wakepath_hardware::nearest::nearest;
+use wakepath_hardware::nearest::choose_lender;
 
 fuzz_target!(|text: &str| {
     let processor = ProcessorIdentity::from_cpuinfo(text);
@@ -13,6 +13,6 @@ fuzz_target!(|text: &str| {
         battery: text.len().is_multiple_of(2),
         ..SegmentHints::default()
     };
-    let lender = nearest(&processor, &hints, None);
+    let lender = choose_lender(&processor, &hints, None);
     assert!(Machine::find(lender.machine).is_ok());
 });

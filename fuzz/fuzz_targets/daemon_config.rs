@@ -8,12 +8,12 @@ use wakepath_settings::daemon_config::Config;
 fuzz_target!(|text: &str| {
     match Config::parse("fuzz.toml", text) {
         Ok(config) => {
-            if let Some(psd) = config.policy.leases() {
+            if let Some(psd) = config.policy.leases_by_daemon() {
                 assert!((1..=10_000).contains(&psd.timeout_ms));
                 assert!((1..=1000).contains(&psd.start_after));
             }
             for drive in config.drive {
-                let _ = wakepath_daemon::profile::fits_pattern(&drive.model, text);
+                let _ = wakepath_daemon::profile::matches_wildcards(&drive.model, text);
             }
         }
         Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),

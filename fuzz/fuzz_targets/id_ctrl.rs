@@ -6,7 +6,7 @@ use wakepath_hardware::drive::id_ctrl;
 use wakepath_policies::apst::{ApstSettings, plan};
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(found) = id_ctrl::parse("fuzz", data) {
+    if let Ok(found) = id_ctrl::parse_dump("fuzz", data) {
         let drive = found.drive;
         assert!((1..=32).contains(&drive.states.len()));
         let _ = plan(drive.npss, true, &drive.states, &ApstSettings::default());

@@ -100,13 +100,13 @@ fuzz_target!(|data: &[u8]| {
     let directory = machine();
     fs::write(directory.join(file), content).expect("a file");
 
-    let system = System::new(Root::at(directory));
+    let system = System::new(Root::at_directory(directory));
     let _ = Status::since_start(&system, true);
-    let _ = capture::machine::describe(&system, "fuzz");
+    let _ = capture::machine::describe_machine(&system, "fuzz");
     let _ = capture::Capture::read(&system);
-    let _ = journal::held(system.root());
-    let _ = journal::legible(data);
-    let _ = nvme::identify(system.root(), "nvme0");
+    let _ = journal::list_held_settings(system.root());
+    let _ = journal::recover_legible_settings(data);
+    let _ = nvme::read_drive_identity(system.root(), "nvme0");
     let _ = wakepath_settings::PowerSupply::read(system.root());
     for name in [
         "idle-states[ceiling=C1]",
@@ -116,15 +116,15 @@ fuzz_target!(|data: &[u8]| {
         "intel_pstate-hwp",
     ] {
         let set = name.parse().expect("a policy set");
-        if let Ok(wanted) = policy::resolve(&system, &set, &Targets::default()) {
-            let _ = SettingsPlan::new(&system, wanted);
+        if let Ok(wanted) = policy::resolve_to_settings(&system, &set, &Targets::default()) {
+            let _ = SettingsPlan::from_wanted(&system, wanted);
         }
     }
     if let Ok(text) = std::str::from_utf8(content) {
-        let _ = wakepath_units::cpus::parse(text);
+        let _ = wakepath_units::cpus::parse_cpu_list(text);
         let _ = nvme::ApstFeature::parse(text);
         if let Ok(key) = text.parse::<SettingKey>() {
-            assert!(!key.path().contains("..") && !key.path().starts_with('/'));
+            assert!(!key.relative_path().contains("..") && !key.relative_path().starts_with('/'));
         }
     }
     assert!(directory.join(CPU).is_dir());

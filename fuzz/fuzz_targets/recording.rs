@@ -9,6 +9,6 @@ use wakepath_trace::recording::{Reader, RecordingError};
 fuzz_target!(|data: &[u8]| {
     let bytes = bytes::Bytes::copy_from_slice(data);
     if let Ok(mut reader) = Reader::new(bytes, None, Path::new("fuzz.parquet")) {
-        let _ = reader.for_each(|_| Ok::<_, RecordingError>(()));
+        let _ = reader.for_each_event(|_| Ok::<_, RecordingError>(()));
     }
 });

@@ -6,7 +6,7 @@ use wakepath_hardware::idle::MAX_STATES;
 use wakepath_system::dump::GivenStates;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(given) = GivenStates::read(data, "fuzz.csv") {
+    if let Ok(given) = GivenStates::read_input(data, "fuzz.csv") {
         assert!((1..=MAX_STATES).contains(&given.states.len()));
     }
 });

@@ -83,8 +83,8 @@ impl Machine {
     fn names() -> Vec<&'static str> {
         let complete =
             |system: &&recorded::RecordedSystem| machine::Machine::from_recorded(system).is_ok();
-        let recorded = recorded::systems().iter().filter(complete);
-        machine::builtin_names()
+        let recorded = recorded::builtin_recorded_systems().iter().filter(complete);
+        machine::builtin_machine_names()
             .chain(recorded.map(|system| system.name.as_str()))
             .collect()
     }
@@ -184,7 +184,7 @@ impl Drive {
     /// All drives in the library.
     #[staticmethod]
     fn names() -> Vec<&'static str> {
-        let drives = DriveLibrary::builtin().matching("");
+        let drives = DriveLibrary::builtin().models_with_text("");
         drives.iter().map(|drive| &*drive.name).collect()
     }
 
@@ -196,7 +196,7 @@ impl Drive {
     /// Size in bytes.
     #[getter]
     fn capacity(&self) -> u64 {
-        self.drive.capacity()
+        self.drive.capacity_in_bytes()
     }
 
     /// Whether the drive has power states.

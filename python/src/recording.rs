@@ -22,7 +22,7 @@ impl Recording {
         let reader = Reader::open(&path).map_err(errors::python_error)?;
         let metadata = serde_json::to_string(reader.metadata()).map_err(errors::python_error)?;
         Ok(Self {
-            events: reader.events(),
+            events: reader.event_count(),
             metadata,
             path,
         })

@@ -5,7 +5,7 @@ use wakepath_hardware::machine::{DriveModel, Figure, Origin};
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
-use wakepath_system::capture::machine::describe_queues;
+use wakepath_system::capture::machine::take_disk_queues;
 
 use crate::prediction::JobFigures;
 
@@ -19,9 +19,9 @@ pub(crate) fn choose_measured_drive(
     measured: Option<&BackingDevice>,
 ) -> Option<String> {
     if let Some(device) = measured {
-        describe_queues(system, &device.disk, machine);
+        take_disk_queues(system, &device.disk, machine);
     }
-    let controller = measured.and_then(|device| system.controller(&device.disk));
+    let controller = measured.and_then(|device| system.controller_of_namespace(&device.disk));
     make_drive_first_or_stand_in(machine, controller.as_deref()).then(|| {
         let disk = measured.map_or("the disk of the test files", |device| device.disk.as_str());
         format!(
@@ -98,7 +98,7 @@ pub fn put_in_place(
 /// Takes the slack of sleeping programs' timers from the running kernel, if it tells.
 pub(crate) fn take_timer_slack(machine: &mut Machine, system: &System) {
     const FILE: &str = "proc/self/timerslack_ns";
-    if let Some(slack_ns) = system.root().number(FILE) {
+    if let Some(slack_ns) = system.root().read_number_if_readable(FILE) {
         machine.scheduler.timer_slack_us = Figure {
             value: slack_ns as f64 / 1e3,
             origin: Origin::Declared(format!("/{FILE} of the running kernel")),

@@ -43,7 +43,9 @@ fn describe_drive(system: &System, disk: &str) -> Option<String> {
         .filter_map(|file| read_text(system, &format!("{device}/{file}")))
         .collect();
     if named.is_empty() {
-        let sectors = system.root().number(&format!("sys/block/{disk}/size"))?;
+        let sectors = system
+            .root()
+            .read_number_if_readable(&format!("sys/block/{disk}/size"))?;
         return Some(format!("{} bytes", sectors.saturating_mul(512)));
     }
     Some(named.join(" "))
@@ -51,7 +53,7 @@ fn describe_drive(system: &System, disk: &str) -> Option<String> {
 
 /// A value of the first processor in `/proc/cpuinfo`.
 fn cpuinfo_value(system: &System, key: &str) -> Option<String> {
-    let text = system.root().optional("proc/cpuinfo")?;
+    let text = system.root().read_text_if_readable("proc/cpuinfo")?;
     let mut lines = text.lines();
     let value = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -61,8 +63,8 @@ fn cpuinfo_value(system: &System, key: &str) -> Option<String> {
 }
 
 fn read_text(system: &System, path: &str) -> Option<String> {
-    let text = system.root().optional(path)?;
-    let line = printable::one_line(text.trim()).into_owned();
+    let text = system.root().read_text_if_readable(path)?;
+    let line = printable::escape_for_one_line(text.trim()).into_owned();
     (!line.is_empty()).then_some(line)
 }
 
@@ -103,7 +105,7 @@ struct Changes {
 
 impl Changes {
     fn find(then: &CalibratedOn, system: &System) -> Self {
-        let kernel = system.kernel_release();
+        let kernel = system.read_kernel_release();
         let processor = [
             describe_change(
                 "processor",
@@ -182,7 +184,7 @@ mod tests {
             kernel: "6.12.48".to_owned(),
             what: "mean".to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 
     /// A machine below a directory, and a description that was calibrated on it.
@@ -193,7 +195,7 @@ mod tests {
         write(root, "proc/cpuinfo", "model name\t: A\nmicrocode\t: 0x1\n");
         write(root, "sys/devices/system/cpu/online", "0-1\n");
         write(root, "sys/block/nvme0n1/device/model", "Fast\n");
-        let system = System::new(Root::at(root));
+        let system = System::new(Root::at_directory(root));
         let disk = BackingDevice {
             disk: "nvme0n1".to_owned(),
             model: None,
@@ -211,7 +213,7 @@ mod tests {
     }
 
     fn stale(directory: &std::path::Path, machine: &Machine) -> Vec<(String, String)> {
-        let system = System::new(Root::at(directory));
+        let system = System::new(Root::at_directory(directory));
         let figures = find_stale_figures(machine, &system).into_iter();
         figures
             .filter(|figure| {

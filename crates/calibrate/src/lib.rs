@@ -26,7 +26,7 @@ use wakepath_measure::wake::{self, WakeMeasurement, WakePlan};
 use wakepath_measure::{ExperimentControl, MeasureError, ShallowHold, write_random_file};
 use wakepath_study::file::StudyError;
 use wakepath_system::System;
-use wakepath_system::capture::machine::describe;
+use wakepath_system::capture::machine::describe_machine;
 
 use self::folder::Folder;
 use self::job_list::{CalibrationJob, FITTING_JOBS};
@@ -87,7 +87,7 @@ pub fn calibrate(
     ShallowHold::take(system)?.release()?;
     let folder = Folder::make(&plan.request.folder)?;
     write_random_file(&folder.data_file(), plan.request.file_bytes, control)?;
-    let (captured, mut notes) = describe(system, &plan.request.name)?;
+    let (captured, mut notes) = describe_machine(system, &plan.request.name)?;
     let calibration = Calibration {
         system,
         plan,

@@ -11,7 +11,7 @@ pub(crate) fn read_input(path: &str, limit: u64) -> anyhow::Result<Vec<u8>> {
     let read = if is_stdin(Path::new(path)) {
         wakepath_files::read_up_to(io::stdin().lock(), limit)
     } else {
-        wakepath_files::read(Path::new(path), limit)
+        wakepath_files::read_file_up_to(Path::new(path), limit)
     };
     read.with_context(|| path_or_stdin(path).to_owned())
 }

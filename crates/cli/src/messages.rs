@@ -74,7 +74,7 @@ pub(crate) fn fail(text: &str) {
 
 /// Prints clap's lines with their own line ends.
 pub(crate) fn usage(text: &str) {
-    write_stderr(&printable::own_lines(text));
+    write_stderr(&printable::escape_except_line_ends(text));
 }
 
 fn print_line(text: &str) {
@@ -83,7 +83,7 @@ fn print_line(text: &str) {
 
 /// A message's lines: all after the first are marked.
 fn message_lines(text: &str) -> String {
-    let shown = printable::own_lines(text.trim_end());
+    let shown = printable::escape_except_line_ends(text.trim_end());
     format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
 }
 

@@ -88,7 +88,7 @@ impl Screen {
         let (before, rest) = text.split_at(start);
         self.bytes.extend_from_slice(before.as_bytes());
         self.bytes
-            .extend_from_slice(printable::one_line(content).as_bytes());
+            .extend_from_slice(printable::escape_for_one_line(content).as_bytes());
         self.bytes
             .extend_from_slice(&rest.as_bytes()[content.len()..]);
         Ok(())
@@ -96,7 +96,7 @@ impl Screen {
 
     /// Prints a folded line, continued with an indent.
     pub(crate) fn prose(&mut self, text: &str, indent: usize) -> io::Result<()> {
-        let line = printable::one_line(text);
+        let line = printable::escape_for_one_line(text);
         for line in fold::hanging(&line, self.columns, indent) {
             writeln!(self, "{line}")?;
         }
@@ -106,10 +106,10 @@ impl Screen {
     /// Adds lines with their own line ends.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes
-            .extend_from_slice(printable::own_lines(text).as_bytes());
+            .extend_from_slice(printable::escape_except_line_ends(text).as_bytes());
     }
 
-    /// A coloured drawing; names went through [`printable::one_line`] before.
+    /// A coloured drawing; names went through [`printable::escape_for_one_line`] before.
     pub(crate) fn drawing(&mut self, line: &str) {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');
@@ -145,14 +145,16 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 /// Writes `value` as indented JSON with a final line end.
 pub(crate) fn json(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    out.raw().extend(printable::json(&text).as_bytes());
+    out.raw()
+        .extend(printable::escape_hidden_in_json(&text).as_bytes());
     Ok(writeln!(out)?)
 }
 
 /// Writes `value` as JSON in a line.
 pub(crate) fn json_line(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string(value)?;
-    out.raw().extend(printable::json(&text).as_bytes());
+    out.raw()
+        .extend(printable::escape_hidden_in_json(&text).as_bytes());
     Ok(writeln!(out)?)
 }
 
@@ -166,14 +168,14 @@ pub(crate) fn table<H: ToString>(
     let names: Vec<String> = header
         .as_ref()
         .iter()
-        .map(|name| printable::one_line(&name.to_string()).into_owned())
+        .map(|name| printable::escape_for_one_line(&name.to_string()).into_owned())
         .collect();
     let cells: Vec<Vec<String>> = rows
         .into_iter()
         .map(|row| {
             let cells = row.as_ref().iter();
             cells
-                .map(|cell| printable::one_line(cell).into_owned())
+                .map(|cell| printable::escape_for_one_line(cell).into_owned())
                 .collect()
         })
         .collect();
@@ -199,7 +201,10 @@ pub(crate) fn markdown<H: ToString>(
 }
 
 fn markdown_row(cells: &[String]) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| printable::markdown(cell)).collect();
+    let cells: Vec<String> = cells
+        .iter()
+        .map(|cell| printable::escape_for_markdown(cell))
+        .collect();
     format!("| {} |", cells.join(" | "))
 }
 
@@ -231,7 +236,7 @@ fn write_csv_row<T: AsRef<str>>(
     cells: &[T],
 ) -> csv::Result<()> {
     let cells = cells.iter();
-    writer.write_record(cells.map(|text| printable::csv_cell(text.as_ref()).into_owned()))
+    writer.write_record(cells.map(|text| printable::escape_csv_cell(text.as_ref()).into_owned()))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl TypedValueParser for WholeSet {
 
 /// Parses a set. Commas between sets get their own error.
 fn parse_set(text: &str) -> Result<PolicySet, String> {
-    let one = wakepath_settings::policy_set::parse(text);
+    let one = wakepath_settings::policy_set::parse_with_config_files(text);
     let mut parts = text.split(',').map(str::trim);
     if one.is_err()
         && text.contains(',')
@@ -108,7 +108,7 @@ pub(crate) fn tell_notes<'a>(
 ) -> Result<(), SimError> {
     let mut told = Vec::new();
     for set in sets {
-        for note in wakepath_sim::notes(machine, set)? {
+        for note in wakepath_sim::notes_on_machine_and_policies(machine, set)? {
             if !told.contains(&note) {
                 note!("{note}");
                 told.push(note);

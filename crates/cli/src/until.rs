@@ -78,7 +78,7 @@ pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::
 
 /// Parses `500ms`, `30s`, `10m`, `2h`; a plain number counts seconds.
 pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
-    match quantity::time_or(text, "s").map(Nanoseconds::as_duration) {
+    match quantity::parse_time_or_number_in(text, "s").map(Nanoseconds::as_duration) {
         Some(time) if time >= Duration::from_millis(1) => Ok(time),
         _ => bail!("expected a time above 0, such as {TIMES}; a plain number counts seconds"),
     }
@@ -86,7 +86,7 @@ pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
 
 /// Parses simulated time, which may be short; a plain number counts seconds.
 pub(crate) fn simulated(text: &str) -> anyhow::Result<Nanoseconds> {
-    match quantity::time_or(text, "s") {
+    match quantity::parse_time_or_number_in(text, "s") {
         Some(time) if (1_000..=YEAR_NS).contains(&time.0) => Ok(time),
         _ => bail!(
             "expected a time from 1us to a year, such as {TIMES}; a plain number counts seconds"
@@ -115,7 +115,7 @@ pub(crate) fn milliseconds(text: &str) -> anyhow::Result<u64> {
 }
 
 fn parse_whole_units(text: &str, (unit, name): (&str, &str), scale: u64) -> anyhow::Result<u64> {
-    match quantity::time_or(text, unit) {
+    match quantity::parse_time_or_number_in(text, unit) {
         Some(Nanoseconds(ns)) if ns % scale == 0 => Ok(ns / scale),
         _ => {
             bail!("expected a time in whole {name}, such as {TIMES}; a plain number counts {name}")

@@ -239,7 +239,7 @@ pub(crate) fn counting<T: Send>(
         // A terminal closing with its shell sends SIGHUP twice within milliseconds: count once.
         if cancel(signal) && again {
             // What cannot be put back stays in the journal; `wakepath restore` says so.
-            _ = wakepath_settings::restore_before_exit();
+            _ = wakepath_settings::put_back_all_before_exit();
             remove_leftovers();
             std::process::exit(i32::from(exit_code()));
         }

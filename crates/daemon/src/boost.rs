@@ -11,26 +11,26 @@ use wakepath_units::{Nanoseconds, TickRate};
 use crate::lease::LeaseChange;
 use crate::watch::{BurstEvent, WatchEvent};
 
-/// I/O events that a burst has to tell: the first arms the boost, and three steps follow.
+/// Number of I/O events of a burst that the programs tell: the first arms the boost, and three steps follow.
 pub(crate) const EVENTS_PER_BURST: u32 = 4;
 /// How long a raised minimum is held at least, as in the kernel.
 const HOLD_NS: u64 = 3_000_000;
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy";
 
-/// Owner of the boost.
+/// Who boosts the frequency during I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoostOwner {
-    /// The kernel, if this setting is 1.
+    /// The kernel boosts, if this setting is 1.
     Kernel(&'static str),
     /// The daemon.
     Daemon,
 }
 
-/// Chooses the owner of the boost.
+/// Chooses who boosts during I/O: kernel or daemon.
 ///
 /// # Errors
 /// Nobody can, or need: the reason.
-pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
+pub fn choose_boost_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
     let Some(first) = system.cpufreq_policies().into_iter().next() else {
         return Err(
             "this machine shows no frequency policies (/sys/devices/system/cpu/cpufreq/policy*): it has no cpufreq \
@@ -38,9 +38,9 @@ pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, Stri
                 .to_owned(),
         );
     };
-    let driver = policy_file(system, first, "scaling_driver");
-    let governor = policy_file(system, first, "scaling_governor");
-    let hwp = setting::find("hwp-dynamic-boost")
+    let driver = read_policy_file_or_none(system, first, "scaling_driver");
+    let governor = read_policy_file_or_none(system, first, "scaling_governor");
+    let hwp = setting::find_setting("hwp-dynamic-boost")
         .is_some_and(|setting| system.root().exists(setting.path));
     match (mode, driver.as_str(), governor.as_str()) {
         (BoostMode::On, ..) | (_, "amd-pstate-epp", "powersave") => Ok(BoostOwner::Daemon),
@@ -52,34 +52,37 @@ pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, Stri
     }
 }
 
-/// A file of a frequency policy, or `none`.
-fn policy_file(system: &System, policy: usize, name: &str) -> String {
-    let text = system.root().optional(&format!("{POLICY}{policy}/{name}"));
+/// Reads a file of a frequency policy for a message; `none` if it cannot be read.
+fn read_policy_file_or_none(system: &System, policy: usize, name: &str) -> String {
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("{POLICY}{policy}/{name}"));
     text.unwrap_or_else(|| "none".to_owned())
 }
 
-/// Boost of a frequency policy.
+/// The I/O boost of one frequency policy.
 #[derive(Debug)]
 struct PolicyBoost {
     key: SettingKey,
     cpus: Vec<usize>,
-    /// Minimum frequencies in kHz: without boost, half-way to the guaranteed one, guaranteed, and the highest.
+    /// Minimum frequencies in kHz that the boost steps through: without boost, half-way to guaranteed, guaranteed,
+    /// highest.
     rungs: [u64; 4],
     rule: HwpBoost,
-    /// Index of the minimum in force.
+    /// Index of the minimum frequency in force.
     rung: u8,
-    /// CPUs in a burst.
+    /// The policy's CPUs that are in a burst of I/O.
     busy: BTreeSet<usize>,
-    /// When to look whether the boost is over.
+    /// When to check whether the boost is over, in ns on the clock of the events.
     due_ns: Option<u64>,
 }
 
-/// A minimum frequency to write.
+/// A change of a policy's minimum frequency that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MinimumChange {
-    /// The setting of a frequency policy.
+    /// Key of the minimum frequency's setting.
     pub key: SettingKey,
-    /// The minimum in kHz; `None`: the value before.
+    /// The new minimum in kHz; `None`: the value before the boost.
     pub khz: Option<u64>,
 }
 
@@ -88,7 +91,8 @@ pub struct MinimumChange {
 pub struct Boost(Vec<PolicyBoost>);
 
 impl Boost {
-    /// The boost of a machine's policies, on top of the minima in force. With `held`, old values of these settings count.
+    /// The boost of a machine's frequency policies, on top of the minima in force. With `held`, old values of these
+    /// settings count.
     ///
     /// # Errors
     /// No policy has limits to raise.
@@ -104,18 +108,18 @@ impl Boost {
     }
 
     /// The settings that the boost changes, each with its highest value.
-    pub fn settings(&self) -> impl Iterator<Item = (SettingKey, String)> {
+    pub fn settings_with_highest_values(&self) -> impl Iterator<Item = (SettingKey, String)> {
         let policies = self.0.iter();
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
     }
 
-    /// When [`Boost::handle`] has to be called even if nothing happens.
-    pub fn due_ns(&self) -> Option<u64> {
+    /// When [`Boost::handle_bursts`] has to be called even if nothing happens.
+    pub fn next_call_due_ns(&self) -> Option<u64> {
         self.0.iter().filter_map(|policy| policy.due_ns).min()
     }
 
-    /// Changes by bursts that went on (`events`) and ended (`ended`).
-    pub fn handle(
+    /// Changes of minima by bursts that went on (`events`) and ended (`ended`).
+    pub fn handle_bursts(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],
@@ -123,32 +127,43 @@ impl Boost {
     ) -> Vec<MinimumChange> {
         let policies = self.0.iter_mut();
         policies
-            .filter_map(|policy| policy.handle(events, ended, now_ns))
+            .filter_map(|policy| policy.handle_bursts(events, ended, now_ns))
             .collect()
     }
 }
 
 impl PolicyBoost {
     fn new(system: &System, policy: usize, tick: TickRate, held: Option<&Hold>) -> Option<Self> {
-        let key = SettingKey::new(setting::find("frequency-min")?, At::CpufreqPolicy(policy))?;
-        let cpus = system.policy_cpus(policy);
-        let before = held.and_then(|hold| hold.before(&key));
-        let base: u64 = before.or_else(|| system.read(&key).ok())?.parse().ok()?;
+        let key = SettingKey::for_matching_scope(
+            setting::find_setting("frequency-min")?,
+            At::CpufreqPolicy(policy),
+        )?;
+        let cpus = system.cpus_of_cpufreq_policy(policy);
+        let before = held.and_then(|hold| hold.value_before_hold(&key));
+        let base: u64 = before
+            .or_else(|| system.read_setting(&key).ok())?
+            .parse()
+            .ok()?;
         let folder = format!("{POLICY}{policy}");
         let max = system
             .root()
-            .number(&format!("{folder}/scaling_max_freq"))?;
-        let declared = system.root().number(&format!("{folder}/base_frequency"));
-        // The firmware tells MHz.
+            .read_number_if_readable(&format!("{folder}/scaling_max_freq"))?;
+        let declared = system
+            .root()
+            .read_number_if_readable(&format!("{folder}/base_frequency"));
+        // Firmware gives the frequency in MHz.
         let nominal = cpus.first().and_then(|cpu| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/acpi_cppc/nominal_freq");
-            system.root().number(&path)?.checked_mul(1000)
+            system
+                .root()
+                .read_number_if_readable(&path)?
+                .checked_mul(1000)
         });
         if base >= max {
             return None;
         }
         let guaranteed = declared.or(nominal).unwrap_or(max).clamp(base, max);
-        // Indices of rungs stand for the levels of the hardware: the rule only compares levels.
+        // The kernel's boost rule gets indices of minima as levels: the rule only compares levels.
         let guaranteed_rung = if guaranteed > base { 2 } else { 0 };
         let levels = HwpLevels {
             min: 0,
@@ -166,7 +181,7 @@ impl PolicyBoost {
         })
     }
 
-    fn handle(
+    fn handle_bursts(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],

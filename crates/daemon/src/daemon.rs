@@ -13,32 +13,39 @@ use crate::log;
 use crate::running::{Daemon, notify_systemd};
 use crate::signals::{Interruption, LockLender, Signals};
 
-/// Runs until SIGTERM or SIGINT, or until a lender ends, and puts everything back.
+/// Runs the daemon until SIGTERM or SIGINT, or until a lender ends, and puts everything back.
 ///
 /// # Errors
 /// Nothing can be done, or what was changed cannot be put back.
-pub fn run(
+pub fn run_until_stopped(
     system: &System,
     path: Option<&Path>,
     lender: Option<&LockLender>,
 ) -> Result<(), DaemonError> {
-    // Before the first change: no signal may end the process in the middle of a change.
-    let signals = Signals::catch(lender)?;
-    let mut config = load(path)?;
+    // Signals are caught before the first change: none may end the process in the middle of a change.
+    let signals = Signals::catch_signals(lender)?;
+    let mut config = load_config(path)?;
     let session = open_session(system, lender)?;
     log_recovered(&session);
-    let mut daemon = Daemon::start(system, session, &config, None)?;
-    notify_systemd(&[NotifyState::Ready, NotifyState::Status(&daemon.status())]);
-    while let Interruption::Reload = daemon.serve(&signals)? {
+    let mut daemon = Daemon::start_parts(system, session, &config, None)?;
+    notify_systemd(&[
+        NotifyState::Ready,
+        NotifyState::Status(&daemon.status_line()),
+    ]);
+    while let Interruption::Reload = daemon.serve_until_interrupted(&signals)? {
         notify_systemd(&[NotifyState::Status("Reloading")]);
-        // Before anything stops: leases go on if the new configuration is refused.
-        let accepted = load(path).map_err(DaemonError::from).and_then(|new| {
-            daemon.can_become(&new)?;
-            Ok(new)
-        });
+        // The new configuration is checked before anything stops: leases go on if it is refused.
+        let accepted = load_config(path)
+            .map_err(DaemonError::from)
+            .and_then(|new| {
+                daemon.check_can_take_over(&new)?;
+                Ok(new)
+            });
         let refusal = match accepted {
             Ok(new) => {
-                let Some(reloaded) = reload(daemon, system, lender, &config, &new)? else {
+                let Some(reloaded) =
+                    restart_with_new_config(daemon, system, lender, &config, &new)?
+                else {
                     return Ok(());
                 };
                 daemon = reloaded.daemon;
@@ -50,87 +57,87 @@ pub fn run(
             Err(error) => Some(error),
         };
         match refusal {
-            None => log::info("reloaded"),
-            Some(error) => log::error(&format!(
+            None => log::log_info("reloaded"),
+            Some(error) => log::log_error(&format!(
                 "not reloaded, the old configuration stays: {}",
                 in_one_line(&error)
             )),
         }
-        notify_systemd(&[NotifyState::Status(&daemon.status())]);
+        notify_systemd(&[NotifyState::Status(&daemon.status_line())]);
     }
     notify_systemd(&[NotifyState::Stopping]);
-    daemon.stop()?;
+    daemon.stop_and_put_back()?;
     Ok(())
 }
 
 /// Logs settings that were put back because their process was killed.
 fn log_recovered(session: &Session) {
-    let recovered = session.recovered();
+    let recovered = session.recovered_settings();
     if !recovered.written.is_empty() {
-        log::warning(&format!(
+        log::log_warning(&format!(
             "put {} setting(s) back that a process had changed which was killed",
             recovered.written.len()
         ));
     }
     for note in &recovered.notes {
-        log::info(note);
+        log::log_info(note);
     }
     for away in &recovered.away {
-        log::warning(away);
+        log::log_warning(away);
     }
 }
 
-/// A daemon after a reload.
+/// What a reload has led to: a daemon, and the configuration in force.
 struct Reloaded {
     daemon: Daemon,
-    /// The reason why the old configuration stays.
+    /// Why the old configuration stays in force, if it does.
     refusal: Option<DaemonError>,
 }
 
 /// Stops a daemon and starts another with the new configuration; after a failure, with the old configuration. `None`: the
 /// process is ending, and the settings are put back.
-fn reload(
+fn restart_with_new_config(
     daemon: Daemon,
     system: &System,
     lender: Option<&LockLender>,
     old: &Config,
     new: &Config,
 ) -> Result<Option<Reloaded>, DaemonError> {
-    let missing = daemon.missing().clone();
-    let Some(session) = daemon.stop()? else {
+    let missing = daemon.missing_policies().clone();
+    let Some(session) = daemon.stop_and_put_back()? else {
         return Ok(None);
     };
     Ok(Some(
-        match Daemon::start(system, session, new, Some(&missing)) {
+        match Daemon::start_parts(system, session, new, Some(&missing)) {
             Ok(daemon) => Reloaded {
                 daemon,
                 refusal: None,
             },
             Err(error) => Reloaded {
-                daemon: Daemon::start(system, open_session(system, lender)?, old, None)?,
+                daemon: Daemon::start_parts(system, open_session(system, lender)?, old, None)?,
                 refusal: Some(error),
             },
         },
     ))
 }
 
-/// The right to change settings: of this process, or lent.
+/// Opens the right to change settings: of this process, or lent by the parent.
 fn open_session(system: &System, lender: Option<&LockLender>) -> Result<Session, DaemonError> {
     Ok(match lender {
-        None => Session::open(system)?,
-        Some(lender) => Session::lent(system, lender.clone_lock()?)?,
+        None => Session::open_and_recover(system)?,
+        Some(lender) => Session::open_with_lent_lock(system, lender.clone_lock()?)?,
     })
 }
 
-/// The configuration; without a path the one in /etc, or the defaults if there is none.
+/// Loads the configuration: without a path the one in /etc, or the defaults if there is none.
 ///
 /// # Errors
 /// It cannot be read, or something in it is wrong.
-pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
+pub fn load_config(path: Option<&Path>) -> Result<Config, ConfigError> {
     let usual = PathBuf::from(daemon_config::PATH);
     match path {
-        Some(path) => Config::load(path),
-        None if usual.exists() => Config::load(&usual),
+        Some(path) => Config::read_file(path),
+        None if usual.exists() => Config::read_file(&usual),
         None => Ok(Config::default()),
     }
 }

@@ -1,4 +1,4 @@
-//! Drives with profiles: when they are looked at, and what happens then.
+//! Drives with profiles: when they are checked, and what is done then.
 
 use std::time::{Duration, Instant};
 
@@ -11,35 +11,38 @@ use wakepath_system::System;
 use crate::log;
 use crate::profile::{CheckOutcome, DriveProfile, SupplyState, find_profiles};
 
-/// How often the power supply is looked at, where a profile depends on it.
+/// How often the power supply is read, where a profile depends on it.
 const SUPPLY_INTERVAL: Duration = Duration::from_secs(5);
-/// A longer time asleep between two looks was a suspend; the two clocks are not read at one instant.
+/// A longer time asleep between two checks was a suspend; the two clocks are not read at one instant.
 const LEAST_SLEEP: Duration = Duration::from_millis(100);
 
-/// Drives with profiles, and when to look at them.
+/// The drives with profiles, and when to check them.
 pub(crate) struct ManagedDrives {
     pub(crate) profiles: Vec<DriveProfile>,
     interval: Duration,
     next: Instant,
     mains: bool,
-    /// When to look at the power supply; `None` where no profile depends on it.
+    /// When to read the power supply next; `None` where no profile depends on it.
     supply_next: Option<Instant>,
-    /// How long the machine had slept at the last look.
+    /// How long the machine had slept at the last check.
     slept: Duration,
 }
 
-/// Result of a look at the drives.
+/// Result of a check of the drives.
 #[derive(Default)]
 pub(crate) struct DriveReport {
-    /// How many tables were set again because something had changed them.
+    /// Number of APST tables that were set again because something had changed them.
     pub(crate) set_again: u64,
-    /// Drives that could not be asked or set.
+    /// Errors of drives that could not be asked or set.
     pub(crate) errors: Vec<SettingsError>,
 }
 
 impl ManagedDrives {
     /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
-    pub(crate) fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
+    pub(crate) fn find_managed(
+        system: &System,
+        config: &Config,
+    ) -> (Self, Vec<(String, SettingsError)>) {
         let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
         let (profiles, unfit) = find_profiles(system, config, mains);
         let by_supply = profiles.iter().any(DriveProfile::depends_on_supply);
@@ -50,29 +53,30 @@ impl ManagedDrives {
             supply_next: by_supply.then(|| now + SUPPLY_INTERVAL),
             profiles,
             mains,
-            slept: time_asleep(),
+            slept: total_time_asleep(),
         };
         (drives, unfit)
     }
 
-    /// The block devices of each drive whose idle gaps have to be counted.
-    pub(crate) fn observed_devices(&self) -> Vec<Vec<u32>> {
+    /// Numbers of the block devices of each drive whose idle gaps have to be counted.
+    pub(crate) fn devices_with_observed_gaps(&self) -> Vec<Vec<u32>> {
         let profiles = self.profiles.iter();
         profiles
-            .map(|profile| profile.observed_devices().collect())
+            .map(|profile| profile.devices_with_observed_gaps().collect())
             .filter(|devices: &Vec<u32>| !devices.is_empty())
             .collect()
     }
 
-    /// Sets the tables, and drops profiles whose drive refuses; returns the reasons.
-    pub(crate) fn set_tables(&mut self, hold: &Hold) -> Vec<String> {
+    /// Sets the drives' APST tables, and drops profiles whose drive refuses; returns the reasons.
+    pub(crate) fn set_apst_tables(&mut self, hold: &Hold) -> Vec<String> {
         let mut refused = Vec::new();
         self.profiles
-            .retain(|profile| match profile.set_table(hold) {
+            .retain(|profile| match profile.write_table(hold) {
                 Ok(()) => true,
                 Err(why) => {
-                    // The drive may have taken a part. If the drive refuses the old table, too, the end tries again.
-                    let _ = hold.set(&profile.setting().0, None);
+                    // The drive may have taken a part of the table. If the drive refuses the old table, too, the end of
+                    // the daemon tries again.
+                    let _ = hold.write_or_put_back(&profile.setting_and_table().0, None);
                     refused.push(format!("drive {}: {why}", profile.name));
                     false
                 }
@@ -80,42 +84,44 @@ impl ManagedDrives {
         refused
     }
 
-    /// When to look again; `None` without profiles.
-    pub(crate) fn next_look(&self) -> Option<Instant> {
+    /// When to check the drives next; `None` without profiles.
+    pub(crate) fn next_check_time(&self) -> Option<Instant> {
         let tables = (!self.profiles.is_empty()).then_some(self.next);
         tables.into_iter().chain(self.supply_next).min()
     }
 
     /// Checks the drives, if a check is due, the power supply has changed, or the machine has slept. `gaps` has the idle gaps
     /// of a block device.
-    pub(crate) fn look(
+    pub(crate) fn check_if_due(
         &mut self,
         system: &System,
         hold: &Hold,
         gaps: impl Fn(u32) -> Option<Gaps>,
     ) -> DriveReport {
         let mut report = DriveReport::default();
-        let Some(supply) = self.take_due(system) else {
+        let Some(supply) = self.supply_if_check_due(system) else {
             return report;
         };
         self.profiles.retain_mut(|profile| {
-            // Any device leads to the gaps of the drive.
-            let device = profile.observed_devices().next();
+            // Any block device of the drive leads to the gaps of the drive.
+            let device = profile.devices_with_observed_gaps().next();
             let gaps = device.and_then(&gaps);
-            match profile.check(system, hold, supply, gaps.as_ref()) {
+            match profile.check_and_set_table(system, hold, supply, gaps.as_ref()) {
                 CheckOutcome::Fine => {}
                 CheckOutcome::SetAgain(who) => {
                     report.set_again += 1;
-                    log::warning(&format!(
+                    log::log_warning(&format!(
                         "{}: the APST table had changed and is set again; {who}",
                         profile.name
                     ));
                 }
                 CheckOutcome::Changed => {
-                    log::info(&format!("{}: another APST table is set", profile.name));
+                    log::log_info(&format!("{}: another APST table is set", profile.name));
                 }
                 CheckOutcome::Replaced(model) => {
-                    report.errors.extend(abandon(profile, &model, hold));
+                    report
+                        .errors
+                        .extend(forget_replaced_drive(profile, &model, hold));
                     return false;
                 }
                 CheckOutcome::Failed(error) => report.errors.push(error),
@@ -125,8 +131,8 @@ impl ManagedDrives {
         report
     }
 
-    /// The state of the power supply, if the drives have to be looked at now.
-    fn take_due(&mut self, system: &System) -> Option<SupplyState> {
+    /// Reads the power supply's state if the drives have to be checked now; `None` if no check is due.
+    fn supply_if_check_due(&mut self, system: &System) -> Option<SupplyState> {
         let now = Instant::now();
         let due = !self.profiles.is_empty() && self.next <= now;
         let supply_due = self.supply_next.is_some_and(|next| next <= now);
@@ -137,14 +143,14 @@ impl ManagedDrives {
             self.supply_next = Some(now + SUPPLY_INTERVAL);
         }
         let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
-        let slept = time_asleep();
+        let slept = total_time_asleep();
         let has_slept = slept > self.slept + LEAST_SLEEP;
         if !due && !has_slept && mains == self.mains {
             return None;
         }
         self.next = now + self.interval;
         if mains != self.mains {
-            log::info(if mains {
+            log::log_info(if mains {
                 "on mains power"
             } else {
                 "on battery"
@@ -155,13 +161,13 @@ impl ManagedDrives {
         Some(SupplyState { mains, has_slept })
     }
 
-    /// Forgets the old values of drives that are gone, before everything is put back.
-    pub(crate) fn abandon_replaced(&self, system: &System, hold: &Hold) {
+    /// Forgets the old tables of drives that are gone, before everything is put back.
+    pub(crate) fn forget_replaced_drives(&self, system: &System, hold: &Hold) {
         for profile in &self.profiles {
-            if let Some(model) = profile.replacement(system)
-                && let Some(error) = abandon(profile, &model, hold)
+            if let Some(model) = profile.model_of_replacement(system)
+                && let Some(error) = forget_replaced_drive(profile, &model, hold)
             {
-                log::error(&error.to_string());
+                log::log_error(&error.to_string());
             }
         }
     }
@@ -169,17 +175,21 @@ impl ManagedDrives {
 
 /// Leaves a drive alone that has taken the place of a drive with a profile: neither the profile nor the old table is for
 /// the newcomer.
-fn abandon(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
-    log::warning(&format!(
+fn forget_replaced_drive(
+    profile: &DriveProfile,
+    model: &str,
+    hold: &Hold,
+) -> Option<SettingsError> {
+    log::log_warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",
         profile.name,
         profile.model()
     ));
-    hold.forget(&profile.setting().0).err()
+    hold.forget_setting(&profile.setting_and_table().0).err()
 }
 
-/// How long the machine has slept since its start.
-fn time_asleep() -> Duration {
+/// How long the machine has slept since its start, in all.
+fn total_time_asleep() -> Duration {
     read_clock(ClockId::Boottime).saturating_sub(read_clock(ClockId::Monotonic))
 }
 

@@ -6,7 +6,7 @@ use wakepath_policies::psd::HeardLease;
 
 use crate::watch::WatchEvent;
 
-/// The leases of all CPUs.
+/// Decides about the leases of all CPUs, and touches nothing.
 #[derive(Debug, Default)]
 pub struct Leases {
     cpus: BTreeMap<usize, HeardLease>,
@@ -17,13 +17,13 @@ pub struct Leases {
 pub struct LeaseChange {
     /// The CPU.
     pub cpu: usize,
-    /// Whether to give the lease; else it is taken back.
+    /// Whether to give the lease, rather than take it back.
     pub give: bool,
 }
 
 impl Leases {
-    /// Changes after all events: a lease that begins and ends meanwhile changes nothing.
-    pub fn handle(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
+    /// Changes of leases after all events: a lease that begins and ends meanwhile changes nothing.
+    pub fn handle_events(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
             lease.handle(event.kind, event.time_ns);
@@ -35,8 +35,8 @@ impl Leases {
         changes.collect()
     }
 
-    /// How many CPUs have a lease.
-    pub fn given(&self) -> usize {
+    /// Number of CPUs that have a lease.
+    pub fn count_given_leases(&self) -> usize {
         self.cpus.values().filter(|lease| lease.is_given()).count()
     }
 }
@@ -57,15 +57,21 @@ mod tests {
     fn a_burst_is_two_changes() {
         let mut leases = Leases::default();
         let give = LeaseChange { cpu: 1, give: true };
-        assert_eq!(leases.handle(&[event(1, BurstEvent::Io, 10)]), [give]);
-        assert_eq!(leases.handle(&[event(1, BurstEvent::Io, 20)]), []);
-        assert_eq!(leases.given(), 1);
+        assert_eq!(
+            leases.handle_events(&[event(1, BurstEvent::Io, 10)]),
+            [give]
+        );
+        assert_eq!(leases.handle_events(&[event(1, BurstEvent::Io, 20)]), []);
+        assert_eq!(leases.count_given_leases(), 1);
         let back = LeaseChange {
             cpu: 1,
             give: false,
         };
-        assert_eq!(leases.handle(&[event(1, BurstEvent::Quiet, 30)]), [back]);
-        assert_eq!(leases.given(), 0);
+        assert_eq!(
+            leases.handle_events(&[event(1, BurstEvent::Quiet, 30)]),
+            [back]
+        );
+        assert_eq!(leases.count_given_leases(), 0);
     }
 
     proptest! {
@@ -81,12 +87,12 @@ mod tests {
                 .map(|(cpu, io, time)| event(cpu, if io { BurstEvent::Io } else { BurstEvent::Quiet }, time))
                 .collect();
             for events in events.chunks(batch) {
-                for change in leases.handle(events) {
+                for change in leases.handle_events(events) {
                     prop_assert_ne!(given[change.cpu], change.give);
                     given[change.cpu] = change.give;
                 }
             }
-            prop_assert_eq!(leases.given(), given.iter().filter(|g| **g).count());
+            prop_assert_eq!(leases.count_given_leases(), given.iter().filter(|g| **g).count());
         }
 
         /// `psd[rule=daemon]`, by which studies say what the daemon would do.
@@ -105,7 +111,7 @@ mod tests {
             let mut leases = Leases::default();
             let mut given = [false; 3];
             let mut hear = |given: &mut [bool; 3], event| {
-                for change in leases.handle(&[event]) {
+                for change in leases.handle_events(&[event]) {
                     given[change.cpu] = change.give;
                 }
             };

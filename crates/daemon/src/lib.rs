@@ -1,6 +1,6 @@
 //! The daemon: latency leases around bursts of I/O, I/O boost, drive profiles.
 //!
-//! [`run`] is the whole daemon: `plan` fits a configuration to this machine, `running` starts, acts and stops. [`lease`] and
+//! [`run_until_stopped`] is the whole daemon: `plan` fits a configuration to this machine, `running` starts, acts and stops. [`lease`] and
 //! [`boost`] decide and touch nothing. [`watch`] has the events; [`psd`], [`profile`] and `drives` have the settings.
 
 #![cfg(target_os = "linux")]
@@ -23,6 +23,6 @@ mod running;
 mod signals;
 pub mod watch;
 
-pub use daemon::{load, run};
+pub use daemon::{load_config, run_until_stopped};
 pub use error::DaemonError;
 pub use signals::LockLender;

@@ -1,10 +1,10 @@
-//! Lines for the journal, or for a terminal.
+//! Logs lines to the journal of systemd, or to a terminal.
 
 use std::io::Write;
 
 use wakepath_units::printable;
 
-/// Level of a line, with the number that syslog has for it.
+/// Level of a logged line, with the number that syslog has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Something failed.
@@ -15,30 +15,30 @@ pub enum Level {
     Info = 6,
 }
 
-/// Writes a line to standard error. For systemd's journal the line begins with its level, which the journal takes off.
-pub fn log(level: Level, text: &str) {
-    // The journal takes one line for one message, and journalctl shows lines on a terminal.
-    let printable = printable::one_line(text);
+/// Logs a line to standard error. For systemd's journal the line begins with its level, which the journal takes off.
+pub fn log_line(level: Level, text: &str) {
+    // Line ends are replaced: the journal takes one line for one message, and journalctl shows lines on a terminal.
+    let printable = printable::escape_for_one_line(text);
     let line = if std::env::var_os("JOURNAL_STREAM").is_some() {
         format!("<{}>{printable}\n", level as u8)
     } else {
         format!("wakepath: {printable}\n")
     };
-    // Without a reader the daemon goes on.
+    // If nobody reads standard error, the daemon goes on.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Logs an event in normal operation.
-pub fn info(text: &str) {
-    log(Level::Info, text);
+pub fn log_info(text: &str) {
+    log_line(Level::Info, text);
 }
 
 /// Logs something that differs from the configuration.
-pub fn warning(text: &str) {
-    log(Level::Warning, text);
+pub fn log_warning(text: &str) {
+    log_line(Level::Warning, text);
 }
 
 /// Logs a failure.
-pub fn error(text: &str) {
-    log(Level::Error, text);
+pub fn log_error(text: &str) {
+    log_line(Level::Error, text);
 }

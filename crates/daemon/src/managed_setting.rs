@@ -7,7 +7,7 @@ use wakepath_system::SettingKey;
 #[derive(Debug)]
 pub struct ManagedSetting {
     key: SettingKey,
-    /// Value of ours in force; `None`: the value before.
+    /// The value of ours that is in force; `None`: the value before.
     value: Option<String>,
     /// Whether somebody else has changed the setting since.
     foreign: bool,
@@ -15,18 +15,18 @@ pub struct ManagedSetting {
     unsure: bool,
 }
 
-/// Outcome of a change.
+/// What came of writing a managed setting.
 #[derive(Debug)]
 pub enum WriteOutcome {
-    /// The value is written.
+    /// The value was written.
     Written,
-    /// The value is in force already, or the setting is left alone.
+    /// Nothing was written: the value is in force already, or the setting is left alone.
     Unchanged,
-    /// Somebody else has set the setting, which is left alone from now on.
+    /// Nothing was written: somebody else has set the setting, which is left alone from now on.
     Foreign {
         /// The setting.
         key: SettingKey,
-        /// The value that we wrote, and the one now.
+        /// The value that we wrote, and the value now.
         value: ForeignValue,
     },
     /// The value could not be written.
@@ -34,7 +34,7 @@ pub enum WriteOutcome {
 }
 
 impl ManagedSetting {
-    /// A setting that has not been changed yet.
+    /// A managed setting that has not been changed yet.
     pub const fn new(key: SettingKey) -> Self {
         Self {
             key,
@@ -49,17 +49,17 @@ impl ManagedSetting {
         &self.key
     }
 
-    /// Whether a value of ours is in force.
-    pub const fn in_force(&self) -> bool {
+    /// Whether a value written by the daemon is in force.
+    pub const fn is_own_value_in_force(&self) -> bool {
         self.value.is_some()
     }
 
-    /// Writes a value, or with `None` the value before.
-    pub fn set(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
+    /// Writes a value to the setting, or with `None` puts the value before back.
+    pub fn write_or_put_back(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
         if self.foreign || (!self.unsure && self.value.as_deref() == value) {
             return WriteOutcome::Unchanged;
         }
-        match hold.foreign(&self.key) {
+        match hold.read_foreign_value(&self.key) {
             Ok(None) => {}
             Ok(Some(value)) => {
                 self.foreign = true;
@@ -71,7 +71,7 @@ impl ManagedSetting {
             }
             Err(error) => return WriteOutcome::Failed(error),
         }
-        match hold.set(&self.key, value) {
+        match hold.write_or_put_back(&self.key, value) {
             Ok(()) => {
                 self.value = value.map(str::to_owned);
                 self.unsure = false;

@@ -6,42 +6,42 @@ use wakepath_ebpf::Overhead;
 
 use crate::watch::Cost;
 
-/// Counters and gauges of the daemon.
+/// The daemon's counters and gauges at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     /// Requested policies, `psd`, `boost` and `drives`, and whether each is in force as a whole.
     pub policies: Vec<(&'static str, bool)>,
-    /// Watched I/Os by CPU.
+    /// Number of watched I/Os, by CPU.
     pub ios: Vec<u64>,
-    /// CPUs with a lease now.
+    /// Number of CPUs with a lease now.
     pub leases: usize,
-    /// Leases given since the start.
+    /// Number of leases given since the start.
     pub leases_given: u64,
     /// Latency limits written.
     pub lease_writes: u64,
-    /// Frequency policies whose minimum is raised now.
+    /// Number of frequency policies whose minimum is raised now.
     pub boosted: usize,
     /// Minimum frequencies written.
     pub boost_writes: u64,
-    /// Tables set again because something had changed them.
+    /// Number of APST tables set again because something had changed them.
     pub tables_set_again: u64,
-    /// Settings that could not be written.
+    /// Number of settings that could not be written.
     pub failures: u64,
-    /// Events lost for want of room.
+    /// Number of events lost because the buffer was full.
     pub lost: u64,
-    /// Timed runs of eBPF programs.
+    /// Timed runs of the eBPF programs, if any were timed.
     pub timed: Option<Cost>,
     /// Whether the kernel module gives the leases.
     pub kernel_module: bool,
 }
 
 impl Metrics {
-    /// The metrics in the text format.
-    pub fn render(&self) -> String {
+    /// The metrics in Prometheus' text format.
+    pub fn to_prometheus_text(&self) -> String {
         let mut page = MetricsPage::default();
-        page.begin("build_info", MetricKind::Gauge, "The version that runs.");
+        page.begin_metric("build_info", MetricKind::Gauge, "The version that runs.");
         page.add_labelled("version", env!("CARGO_PKG_VERSION"), 1);
-        page.begin(
+        page.begin_metric(
             "policy_in_force",
             MetricKind::Gauge,
             "1 if all that the configuration asks of this policy is in force, 0 if it or a part of it is off.",
@@ -49,7 +49,7 @@ impl Metrics {
         for (policy, in_force) in &self.policies {
             page.add_labelled("policy", policy, u64::from(*in_force));
         }
-        page.begin(
+        page.begin_metric(
             "ios_total",
             MetricKind::Counter,
             "Block I/Os that were watched.",
@@ -59,68 +59,68 @@ impl Metrics {
         }
         self.add_totals(&mut page);
         if let Some(cost) = self.timed {
-            page.add_cost(cost);
+            page.add_program_cost(cost);
         }
         page.text
     }
 
-    /// Adds leases, boosts, tables and failures.
+    /// Adds the metrics of leases, boosts, APST tables and failures to a page.
     fn add_totals(&self, page: &mut MetricsPage) {
-        page.gauge(
+        page.add_gauge(
             "leases",
             "CPUs that have a latency lease now.",
             self.leases as u64,
         );
-        page.counter("leases_total", "Leases given.", self.leases_given);
-        page.counter(
+        page.add_counter("leases_total", "Leases given.", self.leases_given);
+        page.add_counter(
             "lease_writes_total",
             "Latency limits written: two per lease.",
             self.lease_writes,
         );
-        page.gauge(
+        page.add_gauge(
             "boosted_policies",
             "Frequency policies whose minimum is raised now.",
             self.boosted as u64,
         );
-        page.counter(
+        page.add_counter(
             "boost_writes_total",
             "Minimum frequencies written.",
             self.boost_writes,
         );
-        page.counter(
+        page.add_counter(
             "drive_tables_set_again_total",
             "APST tables set again because something had changed them.",
             self.tables_set_again,
         );
-        page.counter(
+        page.add_counter(
             "failures_total",
             "Settings that could not be written.",
             self.failures,
         );
-        page.counter("lost_events_total", "Events that found no room.", self.lost);
-        page.gauge(
+        page.add_counter("lost_events_total", "Events that found no room.", self.lost);
+        page.add_gauge(
             "kernel_module",
             "1 if the kernel module wakepath_psd gives the leases.",
             u64::from(self.kernel_module),
         );
     }
 
-    /// A line for people about all that happened.
-    pub(crate) fn summary(&self) -> String {
+    /// A summary in one line, for people, of what the daemon did.
+    pub(crate) fn to_summary_line(&self) -> String {
         let ios: u64 = self.ios.iter().sum();
         let mut text = format!(
             "{} lease(s) in {} write(s), {ios} I/O(s) watched",
             self.leases_given, self.lease_writes
         );
         if let Some(cost) = self.timed
-            && let Some(each) = cost.programs.mean_ns()
+            && let Some(each) = cost.programs.mean_ns_per_run()
         {
             let runs = cost.programs.runs;
             let _ = write!(
                 text,
                 "; {each:.0} ns of eBPF per I/O, over {runs} that were timed"
             );
-            if let Some(nothing) = cost.nothing.mean_ns() {
+            if let Some(nothing) = cost.nothing.mean_ns_per_run() {
                 let _ = write!(text, " ({nothing:.0} ns for a program that does nothing)");
             }
         }
@@ -128,24 +128,24 @@ impl Metrics {
     }
 }
 
-/// Kind of a metric in the text format.
+/// The kind of a metric in Prometheus' text format.
 #[derive(Clone, Copy, Debug)]
 enum MetricKind {
     Counter,
     Gauge,
 }
 
-/// A page in the text format.
+/// A page of metrics in Prometheus' text format, as it is built.
 #[derive(Debug, Default)]
 struct MetricsPage {
     text: String,
-    /// Name of the present metric.
+    /// Name of the metric that values are being added to.
     name: &'static str,
 }
 
 impl MetricsPage {
-    /// Begins a metric with its head.
-    fn begin(&mut self, name: &'static str, kind: MetricKind, help: &str) {
+    /// Begins a metric with its lines of help and type.
+    fn begin_metric(&mut self, name: &'static str, kind: MetricKind, help: &str) {
         let kind = match kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
@@ -157,7 +157,7 @@ impl MetricsPage {
         );
     }
 
-    /// Adds a value with a label to the metric.
+    /// Adds a value with a label to the metric begun last.
     fn add_labelled(&mut self, label: &str, label_value: &str, value: u64) {
         let name = self.name;
         let _ = writeln!(
@@ -166,46 +166,46 @@ impl MetricsPage {
         );
     }
 
-    /// Adds a metric of one value.
+    /// Adds a metric with a single value.
     fn add_single(&mut self, name: &'static str, kind: MetricKind, help: &str, value: u64) {
-        self.begin(name, kind, help);
+        self.begin_metric(name, kind, help);
         let _ = writeln!(self.text, "wakepath_{name} {value}");
     }
 
-    fn counter(&mut self, name: &'static str, help: &str, value: u64) {
+    fn add_counter(&mut self, name: &'static str, help: &str, value: u64) {
         self.add_single(name, MetricKind::Counter, help, value);
     }
 
-    fn gauge(&mut self, name: &'static str, help: &str, value: u64) {
+    fn add_gauge(&mut self, name: &'static str, help: &str, value: u64) {
         self.add_single(name, MetricKind::Gauge, help, value);
     }
 
-    /// Adds the cost of the eBPF programs, and of the measurement.
-    fn add_cost(&mut self, cost: Cost) {
-        self.counter(
+    /// Adds the cost of the eBPF programs, and of measuring the cost.
+    fn add_program_cost(&mut self, cost: Cost) {
+        self.add_counter(
             "ebpf_timed_runs_total",
             "Runs of eBPF programs that were timed.",
             cost.programs.runs,
         );
-        self.counter(
+        self.add_counter(
             "ebpf_timed_nanoseconds_total",
             "Time in these runs; divided by their number, what watching costs per I/O.",
-            nanoseconds(cost.programs),
+            run_time_ns(cost.programs),
         );
-        self.counter(
+        self.add_counter(
             "ebpf_empty_runs_total",
             "Runs of a program that does nothing, timed beside them.",
             cost.nothing.runs,
         );
-        self.counter(
+        self.add_counter(
             "ebpf_empty_nanoseconds_total",
             "Time in these runs; divided by their number, what of it is the timing itself.",
-            nanoseconds(cost.nothing),
+            run_time_ns(cost.nothing),
         );
     }
 }
 
-fn nanoseconds(overhead: Overhead) -> u64 {
+fn run_time_ns(overhead: Overhead) -> u64 {
     u64::try_from(overhead.run_time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -231,7 +231,7 @@ mod tests {
             }),
             ..Metrics::default()
         };
-        let text = metrics.render();
+        let text = metrics.to_prometheus_text();
         for line in text.lines() {
             let known = line.starts_with("# HELP wakepath_")
                 || line.starts_with("# TYPE wakepath_")

@@ -1,4 +1,4 @@
-//! Answers clients of this machine that ask for metrics.
+//! Serves metrics to clients on this machine, over HTTP.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,14 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Size limit for requests.
+/// Size limit for a client's request, in bytes.
 const MAX_REQUEST: usize = 8192;
 /// Time limit for a client, from connection to the last byte.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Clients at a time. One more ends the oldest: a client that asks at once is answered in less than a millisecond.
+/// Number of clients served at a time. One more ends the oldest: a client that asks at once is answered in less than a
+/// millisecond.
 const MAX_CLIENTS: usize = 8;
 
-/// A port for clients that ask for metrics.
+/// Listens on a port for clients that ask for metrics.
 #[derive(Debug)]
 pub struct MetricsServer {
     listener: TcpListener,
@@ -25,7 +26,7 @@ pub struct MetricsServer {
 type Clients = Arc<Mutex<VecDeque<Arc<TcpStream>>>>;
 
 impl MetricsServer {
-    /// Listens on a port of 127.0.0.1.
+    /// Listens for clients on a port of 127.0.0.1.
     ///
     /// # Errors
     /// Another process listens there.
@@ -38,18 +39,19 @@ impl MetricsServer {
         })
     }
 
-    /// Number of the port.
+    /// Number of the port that is listened on.
     pub fn port(&self) -> Option<u16> {
         Some(self.listener.local_addr().ok()?.port())
     }
 
     /// Descriptor that becomes readable when a client asks.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub fn client_descriptor(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// Answers a client with a page made by `render`, in a separate thread: slow clients must not hold up leases.
-    pub fn answer(&self, render: impl FnOnce() -> String) {
+    /// Answers a waiting client with a page made by `render`, in a separate thread: slow clients must not hold up
+    /// leases.
+    pub fn answer_client_in_thread(&self, render: impl FnOnce() -> String) {
         let Ok((client, _)) = self.listener.accept() else {
             return;
         };
@@ -64,16 +66,16 @@ impl MetricsServer {
         drop(clients);
         let (text, clients) = (render(), Arc::clone(&self.clients));
         std::thread::spawn(move || {
-            // A client that has gone needs no answer.
-            let _ = serve(&client, &text, Instant::now() + PATIENCE);
+            // A client that has closed its connection needs no answer.
+            let _ = answer_client(&client, &text, Instant::now() + PATIENCE);
             let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
             clients.retain(|other| !Arc::ptr_eq(other, &client));
         });
     }
 }
 
-/// Answers a client that may take until `deadline`.
-fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
+/// Answers a client, which may take until `deadline`.
+fn answer_client(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
@@ -84,7 +86,7 @@ fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()
             read => request.extend_from_slice(&piece[..read]),
         }
     }
-    let answer = response(&request, text);
+    let answer = build_http_response(&request, text);
     let mut unsent = &answer[..];
     while !unsent.is_empty() {
         client.set_write_timeout(Some(time_left(deadline)?))?;
@@ -96,7 +98,7 @@ fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()
     Ok(())
 }
 
-/// The time until a deadline.
+/// The time left until a deadline.
 ///
 /// # Errors
 /// The deadline has passed: for sockets, a time-out of 0 would be none.
@@ -108,13 +110,13 @@ fn time_left(deadline: Instant) -> Result<Duration, ErrorKind> {
     Ok(left)
 }
 
-/// The answer to a request. `text`: the metrics.
-fn response(request: &[u8], text: &str) -> Vec<u8> {
+/// The HTTP response to a request. `text`: the page of metrics.
+fn build_http_response(request: &[u8], text: &str) -> Vec<u8> {
     let request_text = String::from_utf8_lossy(request);
     let line = request_text.split('\r').next().unwrap_or_default();
     let mut words = line.split(' ');
     let (status, body) = match (words.next(), words.next()) {
-        _ if !hosts(&request_text).all(is_this_machine) => (
+        _ if !host_headers(&request_text).all(is_this_machine) => (
             "421 Misdirected Request",
             "metrics are for clients of this machine: http://127.0.0.1 or http://localhost\n",
         ),
@@ -131,8 +133,8 @@ fn response(request: &[u8], text: &str) -> Vec<u8> {
     (head + if is_head { "" } else { body }).into_bytes()
 }
 
-/// The names by which a request calls this server.
-fn hosts(request: &str) -> impl Iterator<Item = &str> {
+/// The values of a request's `Host` headers.
+fn host_headers(request: &str) -> impl Iterator<Item = &str> {
     let headers = request.lines().skip(1).take_while(|line| !line.is_empty());
     headers.filter_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -142,7 +144,8 @@ fn hosts(request: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether a `Host` is this machine. A web page whose name was made to resolve to 127.0.0.1 must not read the metrics.
+/// Whether a request's `Host` is this machine. A web page whose name was made to resolve to 127.0.0.1 must not read the
+/// metrics.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
@@ -162,7 +165,8 @@ mod tests {
     #[test]
     fn only_reading_is_answered() {
         let status = |request: &str| {
-            let answer = String::from_utf8(response(request.as_bytes(), "x 1\n")).unwrap();
+            let answer =
+                String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
             answer.split("\r\n").next().unwrap().to_owned()
         };
         assert_eq!(status("GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
@@ -180,7 +184,8 @@ mod tests {
     fn only_this_machine_is_answered() {
         let status = |host: &str| {
             let request = format!("GET /metrics HTTP/1.1\r\nAccept: */*\r\n{host}\r\n\r\n");
-            let answer = String::from_utf8(response(request.as_bytes(), "x 1\n")).unwrap();
+            let answer =
+                String::from_utf8(build_http_response(request.as_bytes(), "x 1\n")).unwrap();
             answer.split(' ').nth(1).unwrap().to_owned()
         };
         for host in [
@@ -215,12 +220,12 @@ mod tests {
             .map(|_| {
                 let client = TcpStream::connect(address).unwrap();
                 (&client).write_all(b"GET").unwrap();
-                server.answer(String::new);
+                server.answer_client_in_thread(String::new);
                 client
             })
             .collect();
         let mut client = TcpStream::connect(address).unwrap();
-        server.answer(String::new);
+        server.answer_client_in_thread(String::new);
         client
             .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
@@ -242,7 +247,7 @@ mod tests {
             }
         });
         let began = Instant::now();
-        serve(&client, "x 1\n", began + Duration::from_millis(300)).unwrap_err();
+        answer_client(&client, "x 1\n", began + Duration::from_millis(300)).unwrap_err();
         assert!(began.elapsed() < Duration::from_secs(10));
         drop(client);
         drips.join().unwrap();
@@ -251,7 +256,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_request_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            response(&bytes, "x");
+            build_http_response(&bytes, "x");
         }
     }
 }

@@ -6,35 +6,35 @@ use wakepath_settings::daemon_config::{BoostMode, Config};
 
 use crate::error::DaemonError;
 
-/// Requested policies that this machine does not support, with reasons.
+/// Requested policies that this machine does not support or only in part, with reasons.
 #[derive(Clone, Default)]
 pub(crate) struct MissingPolicies {
-    /// The reasons, for people.
+    /// Why policies, or parts of them, are not in force, for people.
     pub(crate) reasons: Vec<String>,
-    /// Reasons of policies that are requested only where useful.
+    /// Reasons that concern policies which are requested only where useful: their absence is no fault.
     optional: Vec<String>,
-    /// Policies of which at least a part is missing: `psd`, `boost`, `drives`.
+    /// Policies of which at least a part is not in force: `psd`, `boost`, `drives`.
     policies: BTreeSet<&'static str>,
 }
 
 impl MissingPolicies {
     /// Adds a reason why a policy, or a part of it, is off.
-    pub(crate) fn add(&mut self, policy: &'static str, why: String) {
+    pub(crate) fn add_missing(&mut self, policy: &'static str, why: String) {
         self.policies.insert(policy);
         self.reasons.push(why);
     }
 
-    /// Adds a policy that is requested only where useful.
-    pub(crate) fn add_optional(&mut self, policy: &'static str, why: String) {
+    /// Adds a reason why a policy is off that is requested only where useful.
+    pub(crate) fn add_missing_optional(&mut self, policy: &'static str, why: String) {
         self.optional.push(why.clone());
-        self.add(policy, why);
+        self.add_missing(policy, why);
     }
 
-    /// Refuses a configuration that misses more than its predecessor does.
+    /// Refuses a configuration of which more is missing than of its predecessor.
     ///
     /// # Errors
     /// [`DaemonError::Partly`] with the reasons that are new.
-    pub(crate) fn check_against(&self, predecessor: &Self) -> Result<(), DaemonError> {
+    pub(crate) fn check_misses_no_more_than(&self, predecessor: &Self) -> Result<(), DaemonError> {
         let new: Vec<&str> = self
             .reasons
             .iter()
@@ -48,9 +48,9 @@ impl MissingPolicies {
     }
 
     /// Policies that a configuration asks for, and whether each is in force as a whole.
-    pub(crate) fn requested_policies(&self, config: &Config) -> Vec<(&'static str, bool)> {
+    pub(crate) fn requested_and_if_in_force(&self, config: &Config) -> Vec<(&'static str, bool)> {
         let requests = [
-            ("psd", config.policy.leases().is_some()),
+            ("psd", config.policy.leases_by_daemon().is_some()),
             ("boost", config.boost.mode != BoostMode::Off),
             ("drives", !config.drive.is_empty()),
         ];

@@ -1,4 +1,4 @@
-//! A configuration as it can be had on a machine, before anything is in force.
+//! Fits a configuration to a machine, before anything is in force.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use wakepath_ebpf::LoadError;
 use wakepath_policies::psd::LeaseRule;
 use wakepath_settings::daemon_config::{BoostMode, Config};
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
-use wakepath_system::capture::tick_rate;
+use wakepath_system::capture::read_tick_rate;
 use wakepath_system::{SettingKey, System};
 use wakepath_units::TickRate;
 
@@ -15,10 +15,10 @@ use crate::drives::ManagedDrives;
 use crate::error::DaemonError;
 use crate::missing::MissingPolicies;
 use crate::profile::DriveProfile;
-use crate::psd::{LeaseLimits, module_settings};
+use crate::psd::{LeaseLimits, kernel_module_settings};
 use crate::watch::{Watch, WatchOptions};
 
-/// Parts of a configuration that a machine supports.
+/// The parts of a configuration that this machine supports.
 pub(crate) struct DaemonPlan {
     /// Settings that keep one value while the daemon runs.
     constant: Vec<(SettingKey, String)>,
@@ -26,17 +26,18 @@ pub(crate) struct DaemonPlan {
     pub(crate) boost: Option<Boost>,
     pub(crate) drives: ManagedDrives,
     pub(crate) missing: MissingPolicies,
-    /// Whether missing parts may be there another time.
+    /// Whether missing parts may be found at a later start.
     passes: bool,
     /// Whether the kernel module gives the leases.
     pub(crate) kernel_module: bool,
 }
 
 impl DaemonPlan {
-    /// Looks at the machine. `held`: settings of a daemon that stops before, whose old values count.
-    pub(crate) fn new(system: &System, config: &Config, held: Option<&Hold>) -> Self {
-        let (drives, unfit) = ManagedDrives::new(system, config);
-        // A drive may answer another time. A policy that cannot be applied to it never can.
+    /// Finds which parts of a configuration this machine supports. `held`: settings of a daemon that stops before,
+    /// whose old values count.
+    pub(crate) fn plan_for_machine(system: &System, config: &Config, held: Option<&Hold>) -> Self {
+        let (drives, unfit) = ManagedDrives::find_managed(system, config);
+        // A drive that does not answer may answer another time. A policy that cannot be applied to it never can.
         let passes = unfit
             .iter()
             .any(|(_, why)| !matches!(why, SettingsError::Policy { .. }));
@@ -49,64 +50,65 @@ impl DaemonPlan {
             passes,
             kernel_module: false,
         };
-        if let Err(why) = plan.add_leases(system, config, held) {
-            plan.missing.add("psd", format!("psd: {why}"));
+        if let Err(why) = plan.plan_leases(system, config, held) {
+            plan.missing.add_missing("psd", format!("psd: {why}"));
         }
-        plan.add_boost(system, config.boost.mode, held);
+        plan.plan_boost_or_note_reason(system, config.boost.mode, held);
         plan.note_missing_drives(system, config, &unfit);
         plan
     }
 
-    /// Adds leases: by the kernel module where it is loaded and allowed, else by the daemon.
+    /// Plans leases: by the kernel module where it is loaded and allowed, else by the daemon.
     ///
     /// # Errors
     /// The reason why there are none.
-    fn add_leases(
+    fn plan_leases(
         &mut self,
         system: &System,
         config: &Config,
         held: Option<&Hold>,
     ) -> Result<(), String> {
-        let Some(psd) = config.policy.leases() else {
+        let Some(psd) = config.policy.leases_by_daemon() else {
             return Ok(());
         };
         if config.kernel_module
-            && let Some(settings) = module_settings(system, psd)?
+            && let Some(settings) = kernel_module_settings(system, psd)?
         {
             self.kernel_module = true;
             self.constant.extend(settings);
             return Ok(());
         }
-        self.limits = Some(LeaseLimits::new(system, &psd.ceiling, held)?);
+        self.limits = Some(LeaseLimits::for_machine(system, &psd.ceiling, held)?);
         Ok(())
     }
 
-    /// Adds I/O boost, or the reason why there is none.
-    fn add_boost(&mut self, system: &System, mode: BoostMode, held: Option<&Hold>) {
+    /// Plans the I/O boost, or notes why there is none.
+    fn plan_boost_or_note_reason(&mut self, system: &System, mode: BoostMode, held: Option<&Hold>) {
         if mode == BoostMode::Off {
             return;
         }
-        match self.try_boost(system, mode, held) {
+        match self.plan_boost(system, mode, held) {
             Ok(()) => {}
             Err(why) if mode == BoostMode::Auto => {
-                self.missing.add_optional("boost", format!("boost: {why}"));
+                self.missing
+                    .add_missing_optional("boost", format!("boost: {why}"));
             }
-            Err(why) => self.missing.add("boost", format!("boost: {why}")),
+            Err(why) => self.missing.add_missing("boost", format!("boost: {why}")),
         }
     }
 
-    fn try_boost(
+    fn plan_boost(
         &mut self,
         system: &System,
         mode: BoostMode,
         held: Option<&Hold>,
     ) -> Result<(), String> {
-        match boost::choose_owner(system, mode)? {
+        match boost::choose_boost_owner(system, mode)? {
             BoostOwner::Kernel(setting) => {
                 self.constant.push((setting.parse()?, "1".to_owned()));
             }
             BoostOwner::Daemon => {
-                let hz = tick_rate(system.root()).and_then(|hz| u32::try_from(hz).ok());
+                let hz = read_tick_rate(system.root()).and_then(|hz| u32::try_from(hz).ok());
                 let tick = hz.and_then(TickRate::new).unwrap_or_default();
                 self.boost = Some(Boost::new(system, tick, held)?);
             }
@@ -123,37 +125,44 @@ impl DaemonPlan {
     ) {
         let profiles = &self.drives.profiles;
         if profiles.is_empty() && unfit.is_empty() && !config.drive.is_empty() {
-            let names = system.drives();
+            let names = system.nvme_drive_names();
             let why = match names.len() {
                 0 => "drives: this machine shows no NVMe drive".to_owned(),
                 _ => format!("drives: no profile fits any of {}", names.join(", ")),
             };
-            self.missing.add("drives", why);
+            self.missing.add_missing("drives", why);
         }
         for (name, why) in unfit {
-            self.missing.add("drives", format!("drive {name}: {why}"));
+            self.missing
+                .add_missing("drives", format!("drive {name}: {why}"));
         }
         for profile in profiles {
-            if profile.observes() && profile.observed_devices().next().is_none() {
+            if profile.observes_gaps() && profile.devices_with_observed_gaps().next().is_none() {
                 let why = format!(
                     "observed timeouts of {}: this machine shows no block device of it; those of the policy hold",
                     profile.name
                 );
-                self.missing.add("drives", why);
+                self.missing.add_missing("drives", why);
             }
         }
     }
 
-    /// Refuses an empty plan, and a plan that misses more than its predecessor.
+    /// Refuses an empty plan, and a plan of which more is missing than of its predecessor.
     ///
     /// # Errors
     /// As said.
-    pub(crate) fn check(&self, predecessor: Option<&MissingPolicies>) -> Result<(), DaemonError> {
+    pub(crate) fn check_not_empty_or_worse(
+        &self,
+        predecessor: Option<&MissingPolicies>,
+    ) -> Result<(), DaemonError> {
         if self.is_empty() {
-            return Err(DaemonError::nothing(&self.missing.reasons, self.passes));
+            return Err(DaemonError::nothing_to_do(
+                &self.missing.reasons,
+                self.passes,
+            ));
         }
         predecessor.map_or(Ok(()), |predecessor| {
-            self.missing.check_against(predecessor)
+            self.missing.check_misses_no_more_than(predecessor)
         })
     }
 
@@ -166,24 +175,24 @@ impl DaemonPlan {
 
     /// Starts the eBPF programs that leases, boost and observed timeouts need. Without the programs these parts are
     /// missing.
-    pub(crate) fn start_watch(&mut self, config: &Config) -> Option<Watch> {
-        let observed = self.drives.observed_devices();
+    pub(crate) fn start_needed_programs(&mut self, config: &Config) -> Option<Watch> {
+        let observed = self.drives.devices_with_observed_gaps();
         if self.limits.is_none() && self.boost.is_none() && observed.is_empty() {
             return None;
         }
         let observes = !observed.is_empty();
-        match start_watch(config, self.boost.is_some(), observed) {
+        match start_programs(config, self.boost.is_some(), observed) {
             Ok(watch) => Some(watch),
             Err(why) => {
                 if self.limits.take().is_some() {
-                    self.missing.add("psd", format!("psd: {why}"));
+                    self.missing.add_missing("psd", format!("psd: {why}"));
                 }
                 if self.boost.take().is_some() {
-                    self.missing.add("boost", format!("boost: {why}"));
+                    self.missing.add_missing("boost", format!("boost: {why}"));
                 }
                 if observes {
                     let part = "observed timeouts, instead of which those of the policy hold";
-                    self.missing.add("drives", format!("{part}: {why}"));
+                    self.missing.add_missing("drives", format!("{part}: {why}"));
                 }
                 None
             }
@@ -194,47 +203,64 @@ impl DaemonPlan {
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
-    pub(crate) fn reserve(&self, system: &System, session: Session) -> Result<Hold, SettingsError> {
+    pub(crate) fn reserve_settings(
+        &self,
+        system: &System,
+        session: Session,
+    ) -> Result<Hold, SettingsError> {
         let mut values = self.constant.clone();
-        values.extend(self.drives.profiles.iter().map(DriveProfile::setting));
-        values.extend(self.limits.iter().flat_map(LeaseLimits::settings));
-        values.extend(self.boost.iter().flat_map(Boost::settings));
+        values.extend(
+            self.drives
+                .profiles
+                .iter()
+                .map(DriveProfile::setting_and_table),
+        );
+        values.extend(
+            self.limits
+                .iter()
+                .flat_map(LeaseLimits::settings_with_lease_values),
+        );
+        values.extend(
+            self.boost
+                .iter()
+                .flat_map(Boost::settings_with_highest_values),
+        );
         let wanted = WantedSetting {
             values,
             notes: Vec::new(),
         };
-        session.reserve(&SettingsPlan::new(system, wanted)?)
+        session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)
     }
 
-    /// Writes the settings that keep one value.
+    /// Writes the settings that keep one value while the daemon runs.
     ///
     /// # Errors
     /// The first that cannot be written; the end of the hold puts the others back.
-    pub(crate) fn set_constant(&self, hold: &Hold) -> Result<(), SettingsError> {
+    pub(crate) fn write_constant_settings(&self, hold: &Hold) -> Result<(), SettingsError> {
         self.constant
             .iter()
-            .try_for_each(|(key, value)| hold.set(key, Some(value)))
+            .try_for_each(|(key, value)| hold.write_or_put_back(key, Some(value)))
     }
 
-    /// Sets the tables of drives. A drive that refuses its table loses its profile. Returns the reasons.
+    /// Sets the drives' APST tables. A drive that refuses its table loses its profile. Returns the reasons.
     ///
     /// # Errors
     /// Nothing is left to do.
-    pub(crate) fn set_tables(&mut self, hold: &Hold) -> Result<Vec<String>, DaemonError> {
-        let refused = self.drives.set_tables(hold);
+    pub(crate) fn set_apst_tables(&mut self, hold: &Hold) -> Result<Vec<String>, DaemonError> {
+        let refused = self.drives.set_apst_tables(hold);
         for why in &refused {
-            self.missing.add("drives", why.clone());
+            self.missing.add_missing("drives", why.clone());
         }
         if self.is_empty() {
-            return Err(DaemonError::nothing(&self.missing.reasons, true));
+            return Err(DaemonError::nothing_to_do(&self.missing.reasons, true));
         }
         Ok(refused)
     }
 }
 
-/// Starts the programs that tell bursts. Boost without leases goes by the bursts that leases would go by.
-fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
-    let leases = config.policy.leases().cloned();
+/// Starts the eBPF programs that tell bursts of I/O. A boost without leases uses the same bursts as leases would.
+fn start_programs(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
+    let leases = config.policy.leases_by_daemon().cloned();
     let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.settings());
     Watch::start(WatchOptions {
         timeout: Duration::from_millis(psd.timeout_ms.into()),

@@ -4,51 +4,54 @@ use std::time::{Duration, Instant};
 
 use crate::watch::{Cost, CostMeter, Watch};
 
-/// How long the cost is measured.
+/// How long the programs' cost is measured at a time.
 const MEASURED: Duration = Duration::from_secs(5);
-/// How long it then is not.
+/// Time between two measurements of the programs' cost.
 const UNMEASURED: Duration = Duration::from_secs(55);
 
 /// Measurements of the programs' cost.
 #[derive(Default)]
 pub(crate) struct ProbeCost {
     meter: Option<CostMeter>,
-    /// When a measurement begins or ends; `None` without programs.
+    /// When the next measurement begins, or the present one ends; `None` without programs.
     next: Option<Instant>,
     last: Option<Cost>,
 }
 
 impl ProbeCost {
-    /// Begins with a measurement, if there are programs.
-    pub(crate) fn new(has_programs: bool) -> Self {
+    /// Begins a measurement of the programs' cost, if there are programs.
+    pub(crate) fn begin_measurement(has_programs: bool) -> Self {
         Self {
             next: has_programs.then(Instant::now),
             ..Self::default()
         }
     }
 
-    /// When [`ProbeCost::step`] has something to do.
-    pub(crate) const fn next_step(&self) -> Option<Instant> {
+    /// When [`ProbeCost::begin_or_end_if_due`] has to be called next; `None` without programs.
+    pub(crate) const fn next_step_time(&self) -> Option<Instant> {
         self.next
     }
 
-    /// Begins a measurement or ends one, if it is time.
-    pub(crate) fn step(&mut self, watch: &mut Watch) {
+    /// Begins a measurement of the programs' cost, or ends one, if it is time.
+    pub(crate) fn begin_or_end_if_due(&mut self, watch: &mut Watch) {
         let now = Instant::now();
         if self.next.is_none_or(|next| next > now) {
             return;
         }
         if let Some(meter) = self.meter.take() {
-            self.last = meter.read().or(self.last);
+            self.last = meter.read_cost().or(self.last);
             self.next = Some(now + UNMEASURED);
         } else {
-            self.meter = Some(watch.meter());
+            self.meter = Some(watch.start_cost_meter());
             self.next = Some(now + MEASURED);
         }
     }
 
     /// The latest figures.
-    pub(crate) fn read(&self) -> Option<Cost> {
-        self.meter.as_ref().and_then(CostMeter::read).or(self.last)
+    pub(crate) fn latest_cost(&self) -> Option<Cost> {
+        self.meter
+            .as_ref()
+            .and_then(CostMeter::read_cost)
+            .or(self.last)
     }
 }

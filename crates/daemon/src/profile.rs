@@ -6,44 +6,48 @@ use wakepath_policies::apst::gaps::Gaps;
 use wakepath_policies::apst::{ApstTable, plan};
 use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
-use wakepath_system::apst::kernel_apst;
+use wakepath_system::apst::read_kernel_apst_settings;
 use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, DriveIdentity, SettingKey, System, setting};
 
-/// Fewer idle gaps say nothing.
+/// Number of observed idle gaps below which the idle times of a table stay as they are.
 const ENOUGH_GAPS: u64 = 100;
 
-/// A drive that has a profile.
+/// A drive that has a profile, and is made to keep its table.
 #[derive(Debug)]
 pub struct DriveProfile {
     /// The controller's name, such as `nvme0`.
     pub name: String,
     key: SettingKey,
     drive: Drive,
-    /// The drive for which the profile was picked.
+    /// Model and serial number of the drive for which the profile was picked.
     identity: DriveIdentity,
     config: DriveConfig,
-    /// Block devices of the drive.
+    /// The drive's block devices.
     disks: Vec<Disk>,
-    /// The table that the drive is to have.
+    /// The APST table that the drive is to have, as text.
     wanted: String,
-    /// Activity at the last check.
+    /// The drive's activity at the last check.
     activity: DriveActivity,
 }
 
-/// A block device of a drive.
+/// A block device of a drive, such as a namespace.
 #[derive(Debug)]
 struct Disk {
     name: String,
-    /// Number of the device, if known.
+    /// Device number of the block device, if known.
     device: Option<u32>,
 }
 
 impl Disk {
-    /// Reads and writes so far: fields 1 and 5 of `stat` (Documentation/block/stat.rst).
-    fn count_ios(&self, system: &System) -> u64 {
+    /// Reads how many reads and writes the block device has completed: fields 1 and 5 of `stat`
+    /// (Documentation/block/stat.rst).
+    fn read_io_count(&self, system: &System) -> u64 {
         let path = format!("sys/block/{}/stat", self.name);
-        let text = system.root().optional(&path).unwrap_or_default();
+        let text = system
+            .root()
+            .read_text_if_readable(&path)
+            .unwrap_or_default();
         let fields: Vec<&str> = text.split_whitespace().collect();
         [0, 4]
             .into_iter()
@@ -52,36 +56,36 @@ impl Disk {
     }
 }
 
-/// Signs of use, and of a new table by the kernel.
+/// What shows at a check that a drive was used, or that the kernel made a new table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct DriveActivity {
-    /// I/Os so far.
+    /// Number of I/Os of the drive so far.
     ios: u64,
-    /// The latency tolerance that the kernel keeps the table to.
+    /// The drive's latency tolerance, to which the kernel fits the table.
     latency_tolerance: String,
 }
 
-/// Power supply at a check.
+/// What the power supply is at a check, and whether the machine has slept.
 #[derive(Clone, Copy, Debug)]
 pub struct SupplyState {
     /// Whether the machine is on mains power.
     pub mains: bool,
-    /// Whether the machine has slept since the check before.
+    /// Whether the machine has slept since the last check.
     pub has_slept: bool,
 }
 
 /// Outcome of a check of a drive.
 #[derive(Debug)]
 pub enum CheckOutcome {
-    /// The drive has its table, or is asleep and was not asked.
+    /// The drive has its table, or is unused and was not asked.
     Fine,
-    /// The table was set again; the text says who could have changed it.
+    /// The drive's table was set again; the text says who could have changed it.
     SetAgain(String),
-    /// Another table is set, because the power supply or the observed gaps changed.
+    /// The drive got another table, because the power supply or the observed gaps changed.
     Changed,
-    /// Another drive has the name now, of this model.
+    /// Another drive has the name now: its model.
     Replaced(String),
-    /// The drive could not be asked or set.
+    /// The drive could not be asked for its table, or refused it.
     Failed(SettingsError),
 }
 
@@ -92,8 +96,8 @@ pub fn find_profiles(
     mains: bool,
 ) -> (Vec<DriveProfile>, Vec<(String, SettingsError)>) {
     let (mut all, mut unfit) = (Vec::new(), Vec::new());
-    for name in system.drives() {
-        match DriveProfile::new(system, config, mains, &name) {
+    for name in system.nvme_drive_names() {
+        match DriveProfile::find_for_drive(system, config, mains, &name) {
             Ok(profile) => all.extend(profile),
             Err(error) => unfit.push((name, error)),
         }
@@ -102,11 +106,11 @@ pub fn find_profiles(
 }
 
 impl DriveProfile {
-    /// The profile of a drive; `None` if none fits.
+    /// Finds the profile of a drive; `None` if none fits.
     ///
     /// # Errors
     /// The drive does not answer, or its policy cannot be applied to it.
-    fn new(
+    fn find_for_drive(
         system: &System,
         config: &Config,
         mains: bool,
@@ -114,18 +118,20 @@ impl DriveProfile {
     ) -> Result<Option<Self>, SettingsError> {
         let identity = DriveIdentity::read(system.root(), name);
         let mut configs = config.drive.iter();
-        let Some(drive_config) = configs.find(|config| fits_drive(config, &identity)) else {
-            return Ok(None);
-        };
-        let info = setting::find("apst");
-        let Some(key) = info.and_then(|info| SettingKey::new(info, At::Drive(name.to_owned())))
+        let Some(drive_config) = configs.find(|config| is_profile_for_drive(config, &identity))
         else {
             return Ok(None);
         };
-        let drive = system.identify_drive(name)?;
+        let info = setting::find_setting("apst");
+        let Some(key) =
+            info.and_then(|info| SettingKey::for_matching_scope(info, At::Drive(name.to_owned())))
+        else {
+            return Ok(None);
+        };
+        let drive = system.ask_drive_for_identity(name)?;
         let mut profile = Self {
             key,
-            disks: find_disks(system, name),
+            disks: list_disks_of_drive(system, name),
             config: drive_config.clone(),
             drive,
             identity,
@@ -133,36 +139,36 @@ impl DriveProfile {
             activity: DriveActivity::default(),
             name: name.to_owned(),
         };
-        profile.wanted = profile.plan_table(system, mains, None)?;
+        profile.wanted = profile.plan_table_text(system, mains, None)?;
         profile.activity = profile.read_activity(system);
-        // The old table has to be known before it is changed.
-        system.read(&profile.key)?;
+        // The drive's old table has to be known before it is changed.
+        system.read_setting(&profile.key)?;
         Ok(Some(profile))
     }
 
-    /// The setting, with the table that the drive is to have.
-    pub fn setting(&self) -> (SettingKey, String) {
+    /// The setting of the drive's table, with the table that the drive is to have.
+    pub fn setting_and_table(&self) -> (SettingKey, String) {
         (self.key.clone(), self.wanted.clone())
     }
 
-    /// The drive's model, for people.
+    /// The drive's model, for messages.
     pub fn model(&self) -> &str {
         &self.drive.model
     }
 
-    /// Whether idle times follow the observed gaps between I/Os.
-    pub fn observes(&self) -> bool {
+    /// Whether the table's idle times follow the observed gaps between I/Os.
+    pub fn observes_gaps(&self) -> bool {
         self.config.timeouts == Timeouts::Observed
     }
 
-    /// The block devices whose idle gaps have to be counted.
-    pub fn observed_devices(&self) -> impl Iterator<Item = u32> {
-        let disks = self.disks.iter().filter(|_| self.observes());
+    /// Numbers of the drive's block devices whose idle gaps have to be counted.
+    pub fn devices_with_observed_gaps(&self) -> impl Iterator<Item = u32> {
+        let disks = self.disks.iter().filter(|_| self.observes_gaps());
         disks.filter_map(|disk| disk.device)
     }
 
     /// Model of another drive that has the name now; `None` while the drive is the same, or away.
-    pub fn replacement(&self, system: &System) -> Option<String> {
+    pub fn model_of_replacement(&self, system: &System) -> Option<String> {
         let now = DriveIdentity::read(system.root(), &self.name);
         (now != self.identity && now.is_known()).then_some(now.model)
     }
@@ -172,34 +178,34 @@ impl DriveProfile {
         self.config.battery.is_some()
     }
 
-    /// Sets the table.
+    /// Writes the drive's table.
     ///
     /// # Errors
     /// The drive refuses the table.
-    pub fn set_table(&self, hold: &Hold) -> Result<(), SettingsError> {
-        hold.set(&self.key, Some(&self.wanted))
+    pub fn write_table(&self, hold: &Hold) -> Result<(), SettingsError> {
+        hold.write_or_put_back(&self.key, Some(&self.wanted))
     }
 
     /// Checks that the drive has the right table. A drive without I/O since the last check is not asked, unless the machine has
     /// slept: asking is a command, which can wake the drive.
-    pub fn check(
+    pub fn check_and_set_table(
         &mut self,
         system: &System,
         hold: &Hold,
         supply: SupplyState,
         gaps: Option<&Gaps>,
     ) -> CheckOutcome {
-        if let Some(model) = self.replacement(system) {
+        if let Some(model) = self.model_of_replacement(system) {
             return CheckOutcome::Replaced(model);
         }
-        let wanted = match self.plan_table(system, supply.mains, gaps) {
+        let wanted = match self.plan_table_text(system, supply.mains, gaps) {
             Ok(wanted) => wanted,
             Err(error) => return CheckOutcome::Failed(error),
         };
         if wanted != self.wanted {
             self.wanted = wanted;
             return self
-                .set_table(hold)
+                .write_table(hold)
                 .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::Changed);
         }
         let now = self.read_activity(system);
@@ -207,28 +213,28 @@ impl DriveProfile {
         if before == self.activity && !supply.has_slept {
             return CheckOutcome::Fine;
         }
-        let found = match system.read(&self.key) {
+        let found = match system.read_setting(&self.key) {
             Ok(found) => found,
             Err(error) => return CheckOutcome::Failed(error.into()),
         };
-        if setting::same(self.key.setting, &found, &self.wanted) {
+        if setting::have_same_meaning(self.key.setting, &found, &self.wanted) {
             return CheckOutcome::Fine;
         }
         let tolerance_changed = before.latency_tolerance != self.activity.latency_tolerance;
-        let who = self.explain_change(system, &found, tolerance_changed, supply.has_slept);
-        self.set_table(hold)
+        let who = self.explain_foreign_change(system, &found, tolerance_changed, supply.has_slept);
+        self.write_table(hold)
             .map_or_else(CheckOutcome::Failed, |()| CheckOutcome::SetAgain(who))
     }
 
-    /// Says who could have changed the table.
-    fn explain_change(
+    /// Says who could have changed the drive's table.
+    fn explain_foreign_change(
         &self,
         system: &System,
         found: &str,
         tolerance_changed: bool,
         has_slept: bool,
     ) -> String {
-        let settings = kernel_apst(system.root(), &self.name, &self.drive);
+        let settings = read_kernel_apst_settings(system.root(), &self.name, &self.drive);
         let supported = self.drive.apsta.unwrap_or(true);
         let planned = plan(self.drive.npss, supported, &self.drive.states, &settings);
         let by_kernel = planned.is_ok_and(|plan| {
@@ -253,19 +259,19 @@ impl DriveProfile {
     }
 
     fn read_activity(&self, system: &System) -> DriveActivity {
-        let tolerance = nvme::latency_tolerance(system.root(), &self.name);
+        let tolerance = nvme::read_latency_tolerance(system.root(), &self.name);
         DriveActivity {
             ios: self
                 .disks
                 .iter()
-                .map(|disk| disk.count_ios(system))
+                .map(|disk| disk.read_io_count(system))
                 .fold(0, u64::wrapping_add),
             latency_tolerance: tolerance.unwrap_or_default(),
         }
     }
 
-    /// The table for a power supply and observed gaps.
-    fn plan_table(
+    /// Plans the drive's table for a power supply and observed gaps, as text.
+    fn plan_table_text(
         &self,
         system: &System,
         mains: bool,
@@ -279,20 +285,20 @@ impl DriveProfile {
             drives: Some(vec![self.name.clone()]),
             ..Targets::default()
         };
-        let wanted = policy::resolve(system, &policy.0, &targets)?;
+        let wanted = policy::resolve_to_settings(system, &policy.0, &targets)?;
         let value = wanted.values.into_iter().next().map(|(_, value)| value);
         let by_policy = value.unwrap_or_default();
         Ok(match (gaps, ApstFeature::parse(&by_policy)) {
             (Some(gaps), Some(mut feature)) => {
-                self.fit_to_gaps(&mut feature.table, gaps);
+                self.fit_timeouts_to_gaps(&mut feature.table, gaps);
                 feature.to_string()
             }
             _ => by_policy,
         })
     }
 
-    /// Fits idle times to the observed gaps, if enough gaps are known.
-    fn fit_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
+    /// Fits the idle times of a table to the observed gaps, if enough gaps are known.
+    fn fit_timeouts_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
         if gaps.count() < ENOUGH_GAPS {
             return;
         }
@@ -311,33 +317,36 @@ impl DriveProfile {
     }
 }
 
-/// Whether a profile is for a drive.
-fn fits_drive(config: &DriveConfig, identity: &DriveIdentity) -> bool {
-    fits_pattern(&config.model, &identity.model) && fits_pattern(&config.serial, &identity.serial)
+/// Whether a profile is for the drive with this identity.
+fn is_profile_for_drive(config: &DriveConfig, identity: &DriveIdentity) -> bool {
+    matches_wildcards(&config.model, &identity.model)
+        && matches_wildcards(&config.serial, &identity.serial)
 }
 
 /// The block devices of a drive.
-fn find_disks(system: &System, drive: &str) -> Vec<Disk> {
-    let disks = system.disks().into_iter();
+fn list_disks_of_drive(system: &System, drive: &str) -> Vec<Disk> {
+    let disks = system.drive_block_devices().into_iter();
     disks
-        .filter(|disk| system.controller(disk).as_deref() == Some(drive))
+        .filter(|disk| system.controller_of_namespace(disk).as_deref() == Some(drive))
         .map(|name| Disk {
-            device: device_number(system, &name),
+            device: read_device_number(system, &name),
             name,
         })
         .collect()
 }
 
-/// The device number of a block device, as the eBPF programs have it: major << 20 | minor.
-fn device_number(system: &System, disk: &str) -> Option<u32> {
-    let text = system.root().optional(&format!("sys/block/{disk}/dev"))?;
+/// Reads the device number of a block device as the eBPF programs have it: major << 20 | minor.
+fn read_device_number(system: &System, disk: &str) -> Option<u32> {
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("sys/block/{disk}/dev"))?;
     let (major, minor) = text.split_once(':')?;
     let number = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
     (number != 0).then_some(number)
 }
 
 /// Whether a text fits a pattern with `*` for any text and `?` for any character.
-pub fn fits_pattern(pattern: &str, text: &str) -> bool {
+pub fn matches_wildcards(pattern: &str, text: &str) -> bool {
     let regex: String = pattern
         .chars()
         .map(|c| match c {
@@ -346,7 +355,7 @@ pub fn fits_pattern(pattern: &str, text: &str) -> bool {
             c => regex::escape(c.encode_utf8(&mut [0; 4])),
         })
         .collect();
-    // Such expressions are refused only if they are longer than any name.
+    // Patterns that could take long are refused only if they are longer than any name.
     Regex::new(&format!(r"(?s)\A{regex}\z")).is_ok_and(|pattern| pattern.is_match(text))
 }
 
@@ -367,7 +376,7 @@ mod tests {
             ("a*b*c", "aXbYbZ", false),
             ("", "x", false),
         ] {
-            assert_eq!(fits_pattern(pattern, text), fits, "{pattern} {text}");
+            assert_eq!(matches_wildcards(pattern, text), fits, "{pattern} {text}");
         }
     }
 
@@ -376,8 +385,8 @@ mod tests {
         fn a_star_fits_whatever_stands_there(head in "[a-c]{0,4}", middle in ".{0,6}", tail in "[a-c]{0,4}") {
             let pattern = format!("{head}*{tail}");
             let text = format!("{head}{middle}{tail}");
-            prop_assert!(fits_pattern(&pattern, &text));
-            prop_assert!(fits_pattern(&text.replace(['*', '?'], "?"), &text));
+            prop_assert!(matches_wildcards(&pattern, &text));
+            prop_assert!(matches_wildcards(&text.replace(['*', '?'], "?"), &text));
         }
     }
 }

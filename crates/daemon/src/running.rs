@@ -1,4 +1,4 @@
-//! A daemon under one configuration: starts, waits, acts, and puts everything back.
+//! Runs the daemon under one configuration: starts, waits, acts, and puts everything back.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use crate::psd::LeaseLimits;
 use crate::signals::{Interruption, Signals};
 use crate::watch::{Watch, now_ns};
 
-/// Everything that runs under one configuration.
+/// Everything that runs under one configuration of the daemon.
 pub(crate) struct Daemon {
     system: System,
     hold: Hold,
@@ -46,46 +46,49 @@ impl Daemon {
     ///
     /// # Errors
     /// The parts that are missing.
-    pub(crate) fn can_become(&self, config: &Config) -> Result<(), DaemonError> {
-        let plan = DaemonPlan::new(&self.system, config, Some(&self.hold));
-        plan.missing.check_against(&self.missing)?;
-        plan.check(None)?;
+    pub(crate) fn check_can_take_over(&self, config: &Config) -> Result<(), DaemonError> {
+        let plan = DaemonPlan::plan_for_machine(&self.system, config, Some(&self.hold));
+        plan.missing.check_misses_no_more_than(&self.missing)?;
+        plan.check_not_empty_or_worse(None)?;
         let port = config.metrics.port;
         if port != 0 && self.server.as_ref().and_then(MetricsServer::port) != Some(port) {
-            listen(port)?;
+            listen_for_metrics(port)?;
         }
         Ok(())
     }
 
     /// Starts all parts of a configuration. `predecessor`: missing parts of the configuration before; a configuration that misses
     /// more is refused.
-    pub(crate) fn start(
+    pub(crate) fn start_parts(
         system: &System,
         session: Session,
         config: &Config,
         predecessor: Option<&MissingPolicies>,
     ) -> Result<Self, DaemonError> {
-        let mut plan = DaemonPlan::new(system, config, None);
-        // The programs first: without them there are no leases to keep old values for.
-        let watch = plan.start_watch(config);
-        plan.check(predecessor)?;
+        let mut plan = DaemonPlan::plan_for_machine(system, config, None);
+        // The eBPF programs are started first: without them there are no leases to keep old values for.
+        let watch = plan.start_needed_programs(config);
+        plan.check_not_empty_or_worse(predecessor)?;
         log_missing(&plan.missing.reasons);
-        let hold = plan.reserve(system, session)?;
-        // An error puts back what was changed until then, as the hold goes.
-        plan.set_constant(&hold)?;
-        let refused = plan.set_tables(&hold)?;
+        let hold = plan.reserve_settings(system, session)?;
+        // After an error the dropped hold puts back what was changed until then.
+        plan.write_constant_settings(&hold)?;
+        let refused = plan.set_apst_tables(&hold)?;
         log_missing(&refused);
-        plan.check(predecessor)?;
+        plan.check_not_empty_or_worse(predecessor)?;
         let server = match config.metrics.port {
             0 => None,
-            port => Some(listen(port)?),
+            port => Some(listen_for_metrics(port)?),
         };
-        let minima = plan.boost.iter().flat_map(Boost::settings);
+        let minima = plan
+            .boost
+            .iter()
+            .flat_map(Boost::settings_with_highest_values);
         let daemon = Self {
             minima: minima.map(|(key, _)| ManagedSetting::new(key)).collect(),
             system: system.clone(),
             hold,
-            cost: ProbeCost::new(watch.is_some()),
+            cost: ProbeCost::begin_measurement(watch.is_some()),
             watch,
             leases: Leases::default(),
             limits: plan.limits,
@@ -94,28 +97,28 @@ impl Daemon {
             server,
             metrics: Metrics {
                 kernel_module: plan.kernel_module,
-                policies: plan.missing.requested_policies(config),
+                policies: plan.missing.requested_and_if_in_force(config),
                 ..Metrics::default()
             },
             missing: plan.missing,
         };
-        log::info(&daemon.status());
+        log::log_info(&daemon.status_line());
         Ok(daemon)
     }
 
-    /// Requested policies that are not in force.
-    pub(crate) const fn missing(&self) -> &MissingPolicies {
+    /// The requested policies that are not in force.
+    pub(crate) const fn missing_policies(&self) -> &MissingPolicies {
         &self.missing
     }
 
-    /// The policies in force, in a line.
-    pub(crate) fn status(&self) -> String {
+    /// The policies in force, in one line, for systemd's status.
+    pub(crate) fn status_line(&self) -> String {
         let mut parts = Vec::new();
         if self.metrics.kernel_module {
             parts.push("leases by the kernel module wakepath_psd".to_owned());
         }
         if let Some(limits) = &self.limits {
-            parts.push(format!("leases on {}", limits.describe()));
+            parts.push(format!("leases on {}", limits.describe_cpus_and_ceiling()));
         }
         if self.boost.is_some() {
             parts.push("I/O boost".to_owned());
@@ -134,8 +137,11 @@ impl Daemon {
         }
     }
 
-    /// Waits and acts until it is interrupted.
-    pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Interruption, DaemonError> {
+    /// Waits for events and acts on them, until the daemon is interrupted.
+    pub(crate) fn serve_until_interrupted(
+        &mut self,
+        signals: &Signals,
+    ) -> Result<Interruption, DaemonError> {
         let watchdog = sd_notify::watchdog_enabled()
             .filter(|time| !time.is_zero())
             .map(|time| time / 2);
@@ -147,36 +153,43 @@ impl Daemon {
                 notify_systemd(&[NotifyState::Watchdog]);
                 watchdog_next = Some(Instant::now() + interval);
             }
-            let has_client = self.wait(signals, watchdog_next)?;
-            if let Some(interruption) = signals.take() {
+            let has_client = self.wait_for_events(signals, watchdog_next)?;
+            if let Some(interruption) = signals.take_interruption() {
                 return Ok(interruption);
             }
-            self.handle_bursts();
-            self.look_at_drives();
+            self.handle_burst_events();
+            self.check_drives_if_due();
             if let Some(watch) = &mut self.watch {
-                self.cost.step(watch);
+                self.cost.begin_or_end_if_due(watch);
             }
             if has_client && let Some(server) = &self.server {
-                server.answer(|| self.current_metrics().render());
+                server.answer_client_in_thread(|| self.current_metrics().to_prometheus_text());
             }
         }
     }
 
-    /// Waits until something happens, or is due. Returns whether a client asks for metrics.
-    fn wait(&self, signals: &Signals, watchdog_next: Option<Instant>) -> io::Result<bool> {
+    /// Waits until an event comes or something is due. Returns whether a client asks for metrics.
+    fn wait_for_events(
+        &self,
+        signals: &Signals,
+        watchdog_next: Option<Instant>,
+    ) -> io::Result<bool> {
         let readable = PollFlags::IN;
         let mut fds: Vec<PollFd<'_>> = signals
-            .descriptors()
+            .interruption_descriptors()
             .map(|fd| PollFd::from_borrowed_fd(fd, readable))
             .collect();
         if let Some(watch) = &self.watch {
-            fds.push(PollFd::from_borrowed_fd(watch.fd(), readable));
+            fds.push(PollFd::from_borrowed_fd(watch.event_descriptor(), readable));
         }
         let server_index = fds.len();
         if let Some(server) = &self.server {
-            fds.push(PollFd::from_borrowed_fd(server.fd(), readable));
+            fds.push(PollFd::from_borrowed_fd(
+                server.client_descriptor(),
+                readable,
+            ));
         }
-        let time_left = self.time_to_next(watchdog_next);
+        let time_left = self.time_to_next_action(watchdog_next);
         let timeout = time_left.and_then(|time| Timespec::try_from(time).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -186,17 +199,17 @@ impl Daemon {
         Ok(server.is_some_and(|fd| !fd.revents().is_empty()))
     }
 
-    /// The time until the next thing to do; `None`: nothing is due.
-    fn time_to_next(&self, watchdog_next: Option<Instant>) -> Option<Duration> {
+    /// Time left until the next thing is due; `None`: nothing is due.
+    fn time_to_next_action(&self, watchdog_next: Option<Instant>) -> Option<Duration> {
         let now = Instant::now();
         let instants = [
             watchdog_next,
-            self.cost.next_step(),
-            self.drives.next_look(),
+            self.cost.next_step_time(),
+            self.drives.next_check_time(),
         ];
         let bursts = [
-            self.watch.as_ref().and_then(Watch::due_ns),
-            self.boost.as_ref().and_then(Boost::due_ns),
+            self.watch.as_ref().and_then(Watch::next_call_due_ns),
+            self.boost.as_ref().and_then(Boost::next_call_due_ns),
         ];
         let until_instants = instants
             .into_iter()
@@ -209,117 +222,126 @@ impl Daemon {
         until_instants.chain(until_bursts).min()
     }
 
-    /// Gives leases and boosts, and takes them back.
-    fn handle_bursts(&mut self) {
+    /// Gives leases and boosts by the bursts so far, and takes them back.
+    fn handle_burst_events(&mut self) {
         let Some(watch) = &mut self.watch else {
             return;
         };
         let events = watch.take_events();
-        let changes = self.leases.handle(&events);
+        let changes = self.leases.handle_events(&events);
         for change in &changes {
-            self.change_lease(*change);
+            self.apply_lease_change(*change);
         }
         if let Some(boost) = &mut self.boost {
-            for change in boost.handle(&events, &changes, now_ns()) {
-                self.change_minimum(&change);
+            for change in boost.handle_bursts(&events, &changes, now_ns()) {
+                self.apply_minimum_change(&change);
             }
         }
     }
 
-    fn change_lease(&mut self, change: LeaseChange) {
+    fn apply_lease_change(&mut self, change: LeaseChange) {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        match limits.add_cpu(&self.system, &self.hold, change.cpu) {
-            Ok(note) => note.iter().for_each(|text| log::info(text)),
-            Err(error) => return self.count_failure(&error),
+        match limits.add_cpu_if_new(&self.system, &self.hold, change.cpu) {
+            Ok(note) => note.iter().for_each(|text| log::log_info(text)),
+            Err(error) => return self.count_and_log_failure(&error),
         }
-        let outcome = limits.change(&self.hold, change);
+        let outcome = limits.give_or_take_back(&self.hold, change);
         if matches!(outcome, WriteOutcome::Written) {
             self.metrics.lease_writes += 1;
             self.metrics.leases_given += u64::from(change.give);
         }
-        self.report_unwritten(outcome, "this CPU gets no more leases");
+        self.report_if_unwritten(outcome, "this CPU gets no more leases");
     }
 
-    fn change_minimum(&mut self, change: &MinimumChange) {
+    fn apply_minimum_change(&mut self, change: &MinimumChange) {
         let mut minima = self.minima.iter_mut();
         let Some(minimum) = minima.find(|minimum| *minimum.key() == change.key) else {
             return;
         };
         let value = change.khz.map(|khz| khz.to_string());
-        let outcome = minimum.set(&self.hold, value.as_deref());
+        let outcome = minimum.write_or_put_back(&self.hold, value.as_deref());
         self.metrics.boost_writes += u64::from(matches!(outcome, WriteOutcome::Written));
-        self.report_unwritten(outcome, "this policy is boosted no more");
+        self.report_if_unwritten(outcome, "this policy is boosted no more");
     }
 
-    /// Says why a setting was not written, and the consequence if somebody else has set it.
-    fn report_unwritten(&mut self, outcome: WriteOutcome, consequence: &str) {
+    /// Reports why a setting was not written, and the consequence if somebody else has set it.
+    fn report_if_unwritten(&mut self, outcome: WriteOutcome, consequence: &str) {
         match outcome {
             WriteOutcome::Written | WriteOutcome::Unchanged => {}
-            WriteOutcome::Foreign { key, value } => log::warning(&format!(
+            WriteOutcome::Foreign { key, value } => log::log_warning(&format!(
                 "{key} is '{}' instead of '{}': somebody else has set it, so {consequence} until the next reload",
                 value.found, value.expected
             )),
-            WriteOutcome::Failed(error) => self.count_failure(&error),
+            WriteOutcome::Failed(error) => self.count_and_log_failure(&error),
         }
     }
 
-    /// Counts a setting that could not be written. Lines become rarer as failures go on.
-    fn count_failure(&mut self, error: &SettingsError) {
+    /// Counts a setting that could not be written, and logs it; the more failures, the rarer the lines.
+    fn count_and_log_failure(&mut self, error: &SettingsError) {
         self.metrics.failures += 1;
         if self.metrics.failures.is_power_of_two() {
-            log::error(&format!("{error} (failure {})", self.metrics.failures));
+            log::log_error(&format!("{error} (failure {})", self.metrics.failures));
         }
     }
 
-    fn look_at_drives(&mut self) {
+    fn check_drives_if_due(&mut self) {
         let watch = self.watch.as_ref();
         let report = self
             .drives
-            .look(&self.system, &self.hold, |device| watch?.gaps(device));
+            .check_if_due(&self.system, &self.hold, |device| {
+                watch?.idle_gaps_of_drive(device)
+            });
         self.metrics.tables_set_again += report.set_again;
         for error in report.errors {
-            self.count_failure(&error);
+            self.count_and_log_failure(&error);
         }
     }
 
-    /// The metrics with all that is read only on demand.
+    /// The metrics, with the figures that are read only on demand.
     fn current_metrics(&self) -> Metrics {
         let mut metrics = self.metrics.clone();
         if let Some(watch) = &self.watch {
-            (metrics.ios, metrics.lost) = watch.totals();
+            (metrics.ios, metrics.lost) = watch.io_counts_and_lost_events();
         }
-        metrics.timed = self.cost.read();
-        metrics.leases = self.limits.as_ref().map_or(0, LeaseLimits::given);
-        metrics.boosted = self.minima.iter().filter(|own| own.in_force()).count();
+        metrics.timed = self.cost.latest_cost();
+        metrics.leases = self
+            .limits
+            .as_ref()
+            .map_or(0, LeaseLimits::count_given_leases);
+        metrics.boosted = self
+            .minima
+            .iter()
+            .filter(|own| own.is_own_value_in_force())
+            .count();
         metrics
     }
 
-    /// Puts everything back. `None`: somebody has done so before.
-    pub(crate) fn stop(mut self) -> Result<Option<Session>, DaemonError> {
-        let summary = self.current_metrics().summary();
-        // No new leases while they are put back.
+    /// Stops everything and puts it back. `None`: the settings have been put back before.
+    pub(crate) fn stop_and_put_back(mut self) -> Result<Option<Session>, DaemonError> {
+        let summary = self.current_metrics().to_summary_line();
+        // The programs end first, so that no new leases come while they are put back.
         self.watch = None;
-        self.drives.abandon_replaced(&self.system, &self.hold);
-        let released = self.hold.release()?;
+        self.drives.forget_replaced_drives(&self.system, &self.hold);
+        let released = self.hold.put_back_and_release()?;
         if let Some((_, restored)) = &released {
             for note in restored.notes.iter().chain(&restored.away) {
-                log::warning(note);
+                log::log_warning(note);
             }
         }
-        log::info(&summary);
+        log::log_info(&summary);
         Ok(released.map(|(session, _)| session))
     }
 }
 
 fn log_missing(reasons: &[String]) {
     for why in reasons {
-        log::warning(&format!("off: {why}"));
+        log::log_warning(&format!("off: {why}"));
     }
 }
 
-fn listen(port: u16) -> Result<MetricsServer, DaemonError> {
+fn listen_for_metrics(port: u16) -> Result<MetricsServer, DaemonError> {
     MetricsServer::listen(port).map_err(|source| DaemonError::Port { port, source })
 }
 

@@ -1,4 +1,4 @@
-//! Interruptions of the daemon: signals, and the end of a lender.
+//! Catches interruptions of the daemon: signals, and the end of a lender.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,25 +10,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Parent process that lent the lock on the machine's settings.
+/// The parent process that lent the lock on the machine's settings.
 #[derive(Debug)]
 pub struct LockLender {
     lock: OwnedFd,
-    /// Readable once the process has ended.
+    /// Descriptor that becomes readable once the parent process has ended.
     process: OwnedFd,
 }
 
 impl LockLender {
-    /// The parent process, by its id; its lock is standard input.
+    /// The parent process as lender, by its id; the lent lock is standard input.
     ///
     /// # Errors
     /// Another process is the parent, or the parent is gone.
-    pub fn parent(id: i32) -> io::Result<Self> {
-        let parent = Pid::from_raw(id).ok_or_else(|| parent_is_gone(id))?;
+    pub fn from_parent_process(id: i32) -> io::Result<Self> {
+        let parent = Pid::from_raw(id).ok_or_else(|| parent_gone_error(id))?;
         let process = pidfd_open(parent, PidfdFlags::empty())?;
-        // Another process may have got the id meanwhile.
+        // The id is checked again: another process may have got it meanwhile.
         if getppid() != Some(parent) {
-            return Err(parent_is_gone(id));
+            return Err(parent_gone_error(id));
         }
         Ok(Self {
             lock: io::stdin().as_fd().try_clone_to_owned()?,
@@ -36,17 +36,17 @@ impl LockLender {
         })
     }
 
-    /// Another descriptor of the lock.
+    /// Another descriptor of the lent lock.
     pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone()
     }
 }
 
-fn parent_is_gone(id: i32) -> io::Error {
+fn parent_gone_error(id: i32) -> io::Error {
     io::Error::other(format!("process {id}, which started this one, is gone"))
 }
 
-/// Request to leave the loop.
+/// Why the daemon leaves its loop.
 pub(crate) enum Interruption {
     /// SIGTERM, SIGINT, or the end of the lender.
     Stop,
@@ -54,7 +54,7 @@ pub(crate) enum Interruption {
     Reload,
 }
 
-/// Signals to this process.
+/// The signals that this process has caught.
 pub(crate) struct Signals {
     wake: UnixStream,
     stop: Arc<AtomicBool>,
@@ -64,7 +64,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Catches signals from now on.
-    pub(crate) fn catch(lender: Option<&LockLender>) -> io::Result<Self> {
+    pub(crate) fn catch_signals(lender: Option<&LockLender>) -> io::Result<Self> {
         let (wake, send) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let lender = lender.map(|lender| lender.process.try_clone());
@@ -79,7 +79,7 @@ impl Signals {
             (SIGINT, &signals.stop),
             (SIGHUP, &signals.reload),
         ] {
-            // The flag first: the loop wakes up and has to find the flag set.
+            // The flag is registered first: the loop wakes up and has to find the flag set.
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, send.try_clone()?)?;
         }
@@ -87,13 +87,13 @@ impl Signals {
     }
 
     /// Descriptors that become readable when there is an [`Interruption`].
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn interruption_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let lender = self.lender.as_ref().map(AsFd::as_fd);
         [self.wake.as_fd()].into_iter().chain(lender)
     }
 
-    /// The interruption since the last call, if any.
-    pub(crate) fn take(&self) -> Option<Interruption> {
+    /// Takes the interruption since the last call, if any; a second call returns `None`.
+    pub(crate) fn take_interruption(&self) -> Option<Interruption> {
         let mut bytes = [0; 64];
         while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
         if self.stop.load(Ordering::SeqCst) || self.lender_has_ended() {

@@ -1,4 +1,4 @@
-//! Watches block I/O with eBPF: the events and the cost of `bpf/block_io.bpf.c`.
+//! Watches block I/O with eBPF: bursts of I/O as events, and the programs' cost (`bpf/block_io.bpf.c`).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,37 +10,40 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError, Meter, Overhead, cause, kernel_types, refusal};
+use wakepath_ebpf::{
+    LoadError, Meter, Overhead, error_with_causes, explain_load_failure, read_kernel_btf,
+};
 use wakepath_policies::apst::gaps::{CLASSES, Gaps};
 pub use wakepath_policies::psd::BurstEvent;
 use wakepath_policies::psd::Grant;
 use wakepath_units::causes::in_one_line;
 
-/// The programs as clang compiled them when wakepath was built; empty when it could not.
+/// The eBPF programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_io.bpf.o"));
-/// The reason why there are no programs.
+/// The reason why this build has no eBPF programs.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/block_io.missing"));
 
-/// The work that needs rights, in messages.
+/// Name in messages of the work that needs rights.
 const WORK: &str = "watching block I/O";
-/// Time beyond the timeout that a CPU has to be quiet where the kernel has no timers for programs: an I/O just after the
-/// timeout belongs to the burst.
+/// Time beyond the timeout that a CPU has to be quiet where the kernel has no timers for programs: an I/O just after
+/// the timeout belongs to the burst.
 const SLACK: Duration = Duration::from_micros(500);
 
-/// Choice of I/Os to watch.
+/// Which I/Os are watched, and what is told about them.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
-    /// An I/O later than this after the one before begins a new burst.
+    /// Longest gap between two I/Os of a burst; a later I/O begins a new burst.
     pub timeout: Duration,
-    /// Kinds of I/Os that count.
+    /// Which kinds of I/Os count for bursts.
     pub grant: Grant,
-    /// Number of the I/O in a burst that is told first.
+    /// Number of the first I/O in a burst that is told.
     pub first: u32,
     /// How many I/Os of a burst are told.
     pub told: u32,
     /// Drives whose idle gaps are counted: the block devices (major << 20 | minor) of each.
     pub drives: Vec<Vec<u32>>,
-    /// Whether timers of the kernel end bursts, where it has any for programs; else [`Watch::take_events`] does.
+    /// Whether timers of the kernel may end bursts, where it has any for programs; else [`Watch::take_events`] ends
+    /// them.
     pub kernel_timers: bool,
 }
 
@@ -55,7 +58,7 @@ pub struct WatchEvent {
     pub kind: BurstEvent,
 }
 
-/// `struct wp_cpu` of `bpf/wire.h`.
+/// The state of a CPU in the programs' map: `struct wp_cpu` of `bpf/wire.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct CpuState {
@@ -88,20 +91,20 @@ mod pod {
     unsafe impl super::Pod for super::DriveState {}
 }
 
-/// Programs that watch block I/O; detached when dropped.
+/// The attached programs that watch block I/O; dropping it detaches them.
 pub struct Watch {
     _links: Vec<BtfTracePointLink>,
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
     options: WatchOptions,
-    /// Whether the kernel's timers end bursts.
+    /// Whether timers of the kernel end bursts.
     timed: bool,
-    /// Without these timers: the last known I/O of each CPU in a burst.
+    /// Where the kernel has no such timers: the last known I/O of each CPU in a burst.
     bursts: BTreeMap<usize, u64>,
 }
 
 impl Watch {
-    /// Loads and attaches the programs.
+    /// Loads and attaches the eBPF programs.
     ///
     /// # Errors
     /// This build has no programs, or this machine does not let them run.
@@ -109,22 +112,24 @@ impl Watch {
         if OBJECT.is_empty() {
             return Err(LoadError::NoPrograms(OBJECT_MISSING));
         }
-        let btf = kernel_types()?;
+        let btf = read_kernel_btf()?;
         let mut ebpf = load_programs(&btf, &options)?;
-        let (mut links, timed) = attach_bursts(&mut ebpf, &btf, &options)
-            .map_err(|error| refusal(WORK, cause(&error)))?;
+        let (mut links, timed) = attach_burst_programs(&mut ebpf, &btf, &options)
+            .map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?;
         if !options.drives.is_empty() {
             for (program, at) in [("gap_begins", COMPLETE), ("gap_ends", ISSUE)] {
-                let link = attach(&mut ebpf, &btf, program, at);
-                links.push(link.map_err(|error| refusal(WORK, cause(&error)))?);
+                let link = load_and_attach(&mut ebpf, &btf, program, at);
+                links.push(
+                    link.map_err(|error| explain_load_failure(WORK, error_with_causes(&error)))?,
+                );
             }
         }
-        // Without this program the cost of measuring stays unknown.
-        let _ = load(&mut ebpf, &btf, NOTHING, COMPLETE);
+        // Without the empty program the cost of measuring stays unknown.
+        let _ = load_program(&mut ebpf, &btf, NOTHING, COMPLETE);
         let map = ebpf
             .take_map("events")
             .ok_or_else(|| LoadError::Unsupported("no map `events`".to_owned()))?;
-        let ring = RingBuf::try_from(map).map_err(|error| unsupported(&error))?;
+        let ring = RingBuf::try_from(map).map_err(|error| unsupported_error(&error))?;
         Ok(Self {
             _links: links,
             ebpf,
@@ -135,39 +140,39 @@ impl Watch {
         })
     }
 
-    /// Descriptor that becomes readable with events.
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    /// Descriptor that becomes readable when the programs have written events.
+    pub fn event_descriptor(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
 
-    /// Whether the kernel's timers end bursts.
+    /// Whether timers of the kernel end bursts.
     pub const fn has_kernel_timers(&self) -> bool {
         self.timed
     }
 
     /// When [`Watch::take_events`] has to be called even if nothing happens.
-    pub fn due_ns(&self) -> Option<u64> {
+    pub fn next_call_due_ns(&self) -> Option<u64> {
         let soonest = self.bursts.values().min()?;
-        (!self.timed).then(|| soonest + self.quiet_ns())
+        (!self.timed).then(|| soonest + self.burst_timeout_ns())
     }
 
-    /// Events since the last call.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.ring.next() {
-            events.extend(decode(&bytes));
+            events.extend(decode_event(&bytes));
         }
         if !self.timed {
-            self.end_bursts(&mut events);
+            self.end_overdue_bursts(&mut events);
         }
         events
     }
 
-    /// I/Os so far by CPU, and events lost for want of room.
-    pub fn totals(&self) -> (Vec<u64>, u64) {
+    /// Number of I/Os so far by CPU, and number of events lost because the buffer was full.
+    pub fn io_counts_and_lost_events(&self) -> (Vec<u64>, u64) {
         let mut totals = Vec::new();
         let mut lost = 0;
-        if let Some(states) = self.states() {
+        if let Some(states) = self.open_cpu_map() {
             for state in states.iter().flatten() {
                 totals.push(state.total);
                 lost += u64::from(state.lost);
@@ -176,8 +181,8 @@ impl Watch {
         (totals, lost)
     }
 
-    /// The idle gaps so far of the drive that a block device belongs to.
-    pub fn gaps(&self, device: u32) -> Option<Gaps> {
+    /// The idle gaps so far of the drive that a block device belongs to; `None` if they are not counted.
+    pub fn idle_gaps_of_drive(&self, device: u32) -> Option<Gaps> {
         let drives = &self.options.drives;
         let at = drives
             .iter()
@@ -190,33 +195,33 @@ impl Watch {
         })
     }
 
-    /// Has the kernel measure the cost of the programs, until the meter is dropped.
-    pub fn meter(&mut self) -> CostMeter {
-        let attached = attach_loaded(&mut self.ebpf, NOTHING).ok();
+    /// Starts measuring the programs' run time, until the returned meter is dropped.
+    pub fn start_cost_meter(&mut self) -> CostMeter {
+        let attached = attach_loaded_program(&mut self.ebpf, NOTHING).ok();
         let programs = self.ebpf.programs();
         let empty = self.ebpf.programs();
         CostMeter {
-            programs: Meter::start(programs.filter(|(name, _)| *name != NOTHING)),
-            nothing: Meter::start(empty.filter(|(name, _)| *name == NOTHING)),
+            programs: Meter::start_measuring(programs.filter(|(name, _)| *name != NOTHING)),
+            nothing: Meter::start_measuring(empty.filter(|(name, _)| *name == NOTHING)),
             _attached: attached,
         }
     }
 
-    fn states(&self) -> Option<Array<&MapData, CpuState>> {
+    fn open_cpu_map(&self) -> Option<Array<&MapData, CpuState>> {
         Array::try_from(self.ebpf.map("cpus")?).ok()
     }
 
-    fn quiet_ns(&self) -> u64 {
+    fn burst_timeout_ns(&self) -> u64 {
         (self.options.timeout + SLACK).as_nanos() as u64
     }
 
     /// Ends bursts where the kernel has no timers for programs, by the last I/O of each CPU.
-    fn end_bursts(&mut self, events: &mut Vec<WatchEvent>) {
+    fn end_overdue_bursts(&mut self, events: &mut Vec<WatchEvent>) {
         for event in events.iter() {
             self.bursts.insert(event.cpu, event.time_ns);
         }
         let now = now_ns();
-        let quiet = self.quiet_ns();
+        let quiet = self.burst_timeout_ns();
         let due: Vec<usize> = self
             .bursts
             .iter()
@@ -224,7 +229,9 @@ impl Watch {
             .map(|(cpu, _)| *cpu)
             .collect();
         for cpu in due {
-            let state = self.states().and_then(|s| s.get(&(cpu as u32), 0).ok());
+            let state = self
+                .open_cpu_map()
+                .and_then(|s| s.get(&(cpu as u32), 0).ok());
             let last = state.map_or(0, |state| state.last_ns);
             if last + quiet <= now {
                 self.bursts.remove(&cpu);
@@ -240,10 +247,10 @@ impl Watch {
     }
 }
 
-/// Has the kernel time programs until it is dropped.
+/// Lets the kernel measure the programs' run time until it is dropped.
 pub struct CostMeter {
     programs: Meter,
-    /// A program that does nothing, in the same place.
+    /// Measures an empty program, attached at the same place as the others.
     nothing: Meter,
     _attached: Option<BtfTracePointLink>,
 }
@@ -253,16 +260,16 @@ pub struct CostMeter {
 pub struct Cost {
     /// The programs.
     pub programs: Overhead,
-    /// A program that does nothing, in the same place: the cost of measuring.
+    /// Run time of an empty program, attached at the same place: the cost of measuring.
     pub nothing: Overhead,
 }
 
 impl CostMeter {
-    /// The cost so far; `None` where the kernel does not measure.
-    pub fn read(&self) -> Option<Cost> {
+    /// The programs' cost so far; `None` where the kernel does not measure.
+    pub fn read_cost(&self) -> Option<Cost> {
         Some(Cost {
-            programs: self.programs.read()?,
-            nothing: self.nothing.read()?,
+            programs: self.programs.read_overhead()?,
+            nothing: self.nothing.read_overhead()?,
         })
     }
 }
@@ -271,7 +278,7 @@ const NOTHING: &str = "nothing";
 const COMPLETE: &str = "block_rq_complete";
 const ISSUE: &str = "block_rq_issue";
 
-/// Loads the programs, and fills their maps.
+/// Loads the eBPF programs, and fills their maps.
 fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
     let cpus =
         nr_cpus().map_err(|(path, error)| LoadError::Unsupported(format!("{path}: {error}")))?;
@@ -283,40 +290,41 @@ fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
         .map_max_entries("namespaces", devices.max(1) as u32)
         .map_max_entries("drives", options.drives.len().max(1) as u32)
         .load(OBJECT)
-        .map_err(|error| refusal(WORK, in_one_line(&error)))?;
+        .map_err(|error| explain_load_failure(WORK, in_one_line(&error)))?;
     let state = CpuState {
         timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX),
         first: options.first,
         heard: options.told,
         ..CpuState::default()
     };
-    put_cpus(&mut ebpf, cpus, state)
-        .and_then(|()| put_drives(&mut ebpf, &options.drives))
-        .map_err(|error| unsupported(&error))?;
+    fill_cpu_map(&mut ebpf, cpus, state)
+        .and_then(|()| fill_drive_map(&mut ebpf, &options.drives))
+        .map_err(|error| unsupported_error(&error))?;
     Ok(ebpf)
 }
 
-fn unsupported(error: &aya::maps::MapError) -> LoadError {
+fn unsupported_error(error: &aya::maps::MapError) -> LoadError {
     LoadError::Unsupported(in_one_line(error))
 }
 
 /// Attaches the programs that see bursts. Returns whether the kernel's timers end bursts.
-fn attach_bursts(
+fn attach_burst_programs(
     ebpf: &mut Ebpf,
     btf: &Btf,
     options: &WatchOptions,
 ) -> Result<(Vec<BtfTracePointLink>, bool), ProgramError> {
     if options.kernel_timers
-        && let Ok(links) = attach_pair(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
+        && let Ok(links) =
+            attach_completion_and_issue(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
     {
         return Ok((links, true));
     }
-    let links = attach_pair(ebpf, btf, options.grant, ("complete", "issue"))?;
+    let links = attach_completion_and_issue(ebpf, btf, options.grant, ("complete", "issue"))?;
     Ok((links, false))
 }
 
-/// Attaches a program to completions and one to issues, whichever count.
-fn attach_pair(
+/// Attaches one program to completions and one to issues, as far as these count for bursts.
+fn attach_completion_and_issue(
     ebpf: &mut Ebpf,
     btf: &Btf,
     grant: Grant,
@@ -324,29 +332,37 @@ fn attach_pair(
 ) -> Result<Vec<BtfTracePointLink>, ProgramError> {
     let mut links = Vec::new();
     if grant.on_completion() {
-        links.push(attach(ebpf, btf, complete, COMPLETE)?);
+        links.push(load_and_attach(ebpf, btf, complete, COMPLETE)?);
     }
     if grant.on_issue() {
-        links.push(attach(ebpf, btf, issue, ISSUE)?);
+        links.push(load_and_attach(ebpf, btf, issue, ISSUE)?);
     }
     Ok(links)
 }
 
-fn attach(
+fn load_and_attach(
     ebpf: &mut Ebpf,
     btf: &Btf,
     program: &str,
     tracepoint: &str,
 ) -> Result<BtfTracePointLink, ProgramError> {
-    load(ebpf, btf, program, tracepoint)?;
-    attach_loaded(ebpf, program)
+    load_program(ebpf, btf, program, tracepoint)?;
+    attach_loaded_program(ebpf, program)
 }
 
-fn load(ebpf: &mut Ebpf, btf: &Btf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
+fn load_program(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    program: &str,
+    tracepoint: &str,
+) -> Result<(), ProgramError> {
     find_program(ebpf, program)?.load(tracepoint, btf)
 }
 
-fn attach_loaded(ebpf: &mut Ebpf, program: &str) -> Result<BtfTracePointLink, ProgramError> {
+fn attach_loaded_program(
+    ebpf: &mut Ebpf,
+    program: &str,
+) -> Result<BtfTracePointLink, ProgramError> {
     let loaded = find_program(ebpf, program)?;
     let id = loaded.attach()?;
     loaded.take_link(id)
@@ -361,8 +377,8 @@ fn find_program<'a>(
         .try_into()
 }
 
-/// Tells the programs about bursts on each CPU, before any begins.
-fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::maps::MapError> {
+/// Fills the map of CPUs with the same state for each, before any burst begins.
+fn fill_cpu_map(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("cpus") else {
         return Ok(());
     };
@@ -370,8 +386,8 @@ fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::ma
     (0..cpus as u32).try_for_each(|cpu| states.set(cpu, state, 0))
 }
 
-/// Tells the programs the drive of each block device.
-fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
+/// Fills the map that has the drive of each block device.
+fn fill_drive_map(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("namespaces") else {
         return Ok(());
     };
@@ -385,7 +401,7 @@ fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::Map
 }
 
 /// Decodes a `struct wp_event`; `None` for a wrong length or kind.
-fn decode(bytes: &[u8]) -> Option<WatchEvent> {
+fn decode_event(bytes: &[u8]) -> Option<WatchEvent> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let (cpu, rest) = rest.split_first_chunk::<4>()?;
     let (kind, rest) = rest.split_first_chunk::<4>()?;
@@ -401,7 +417,7 @@ fn decode(bytes: &[u8]) -> Option<WatchEvent> {
     })
 }
 
-/// The present time on the clock of the events.
+/// The present time in ns, on the clock of the programs' events.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
@@ -421,9 +437,9 @@ mod tests {
             cpu: 3,
             kind: BurstEvent::Quiet,
         };
-        assert_eq!(decode(&bytes), Some(event));
-        assert_eq!(decode(&bytes[..15]), None);
+        assert_eq!(decode_event(&bytes), Some(event));
+        assert_eq!(decode_event(&bytes[..15]), None);
         bytes[12..].copy_from_slice(&9_u32.to_ne_bytes());
-        assert_eq!(decode(&bytes), None);
+        assert_eq!(decode_event(&bytes), None);
     }
 }

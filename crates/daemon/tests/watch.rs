@@ -37,10 +37,10 @@ fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<WatchEvent> {
     let mut leases = Leases::default();
     loop {
         let taken = watch.take_events();
-        leases.handle(&taken);
+        leases.handle_events(&taken);
         events.extend(taken);
         // Other processes of this machine have bursts, too.
-        if leases.given() == 0 || begin.elapsed() > Duration::from_secs(10) {
+        if leases.count_given_leases() == 0 || begin.elapsed() > Duration::from_secs(10) {
             return events;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -70,8 +70,8 @@ fn bursts_are_seen_to_begin_and_to_end() {
         if watch.has_kernel_timers() != kernel_timers {
             println!("this kernel has no timers for programs");
         }
-        let meter = watch.meter();
-        let before: u64 = watch.totals().0.iter().sum();
+        let meter = watch.start_cost_meter();
+        let before: u64 = watch.io_counts_and_lost_events().0.iter().sum();
         let events = seen(&mut watch, || {
             let read = Command::new("dd")
                 .arg(format!("if={}", data.display()))
@@ -85,8 +85,8 @@ fn bursts_are_seen_to_begin_and_to_end() {
                 .status();
             assert!(read.unwrap().success());
         });
-        let cost = meter.read();
-        let ios = watch.totals().0.iter().sum::<u64>() - before;
+        let cost = meter.read_cost();
+        let ios = watch.io_counts_and_lost_events().0.iter().sum::<u64>() - before;
         // One that comes in the middle of another's program is left out by the kernel.
         let missed = cost.map_or(0, |cost| cost.programs.missed_runs);
         // Nearly always all of them. Once, on a busy machine, 36 were missing, which the kernel did not count as left out.
@@ -103,8 +103,8 @@ fn bursts_are_seen_to_begin_and_to_end() {
             "{begun} begun, {ended} ended, {ios} I/Os"
         );
         let mut leases = Leases::default();
-        leases.handle(&events);
-        assert_eq!(leases.given(), 0, "{events:?}");
+        leases.handle_events(&events);
+        assert_eq!(leases.count_given_leases(), 0, "{events:?}");
     }
 }
 
@@ -167,10 +167,17 @@ fn gaps_of_all_namespaces_count_for_the_drive() {
         Err(reason) => return skip(&reason.to_string()),
     };
     read();
-    let gaps = |device| watch.gaps(device).unwrap().count.iter().sum::<u64>();
+    let gaps = |device| {
+        watch
+            .idle_gaps_of_drive(device)
+            .unwrap()
+            .count
+            .iter()
+            .sum::<u64>()
+    };
     assert!(gaps(idle) >= 100, "{}", gaps(idle));
     assert_eq!(gaps(other), 0);
-    assert!(watch.gaps(7).is_none());
+    assert!(watch.idle_gaps_of_drive(7).is_none());
 }
 
 #[test]
@@ -222,7 +229,12 @@ fn a_gap_counts_once_however_many_requests_end_it() {
     // All of a batch are issued at once, when all of the last one are completed.
     let (batch, batches) = (32, 200);
     assert!(read(batch, batches));
-    let gaps = watch.gaps(disk).unwrap().count.iter().sum::<u64>();
+    let gaps = watch
+        .idle_gaps_of_drive(disk)
+        .unwrap()
+        .count
+        .iter()
+        .sum::<u64>();
     let requests = u64::from(batch * batches);
     assert!(
         gaps >= u64::from(batches / 2) && gaps < requests / 3,

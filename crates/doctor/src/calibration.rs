@@ -5,7 +5,7 @@ use wakepath_hardware::machine::{Figure, MachineError, MachineIdleState, Origin}
 
 /// An earlier calibration of the machine under examination.
 #[derive(Clone, Debug)]
-pub struct Calibration {
+pub struct EarlierCalibration {
     /// The calibrated machine.
     pub machine: Machine,
     /// Its file, for the report.
@@ -14,7 +14,7 @@ pub struct Calibration {
     pub stale: Vec<String>,
 }
 
-impl Calibration {
+impl EarlierCalibration {
     /// Puts the calibration's figures into a description of the machine as it is now. Returns notes for the report.
     ///
     /// # Errors

@@ -9,47 +9,47 @@ use wakepath_system::System;
 use crate::finding::Finding;
 use crate::model::{Difference, Model};
 
-/// Inputs of the examination.
+/// What the examination of a machine needs.
 pub(crate) struct Case<'a> {
     pub(crate) system: &'a System,
     pub(crate) model: Model,
     pub(crate) notes: Vec<String>,
-    /// ` --root DIR`, or nothing, to complete commands.
+    /// ` --root DIR` to complete commands in messages, or nothing.
     pub(crate) option: &'a str,
-    /// The machine is virtual.
+    /// Whether the machine is virtual.
     pub(crate) is_guest: bool,
 }
 
-/// A set, with the machine's extra cost without the set.
+/// A policy set, with what the machine costs more without the set.
 pub(crate) struct Priced {
     pub(crate) set: PolicySet,
     pub(crate) difference: Difference,
 }
 
 impl Case<'_> {
-    /// The command that applies a set.
-    pub(crate) fn apply(&self, set: &PolicySet) -> String {
+    /// The command line that applies a policy set.
+    pub(crate) fn apply_command(&self, set: &PolicySet) -> String {
         let text = set.to_string();
         let quote = if text.contains(['[', ' ']) { "'" } else { "" };
         format!("wakepath apply {quote}{text}{quote}{}", self.option)
     }
 
-    /// Gain from applying a set under a load. `what` describes the change in words.
-    pub(crate) fn price(
+    /// Simulates what applying a policy set gains under a load. `what` describes the change in words.
+    pub(crate) fn simulate_gain(
         &mut self,
         name: &str,
         set: PolicySet,
         load: &str,
         what: &str,
     ) -> Option<Priced> {
-        let (machine, policies) = self.model.applied(&set);
-        let simulated = self.model.against(&machine, &policies, load, what);
-        let difference = self.or_note(name, simulated)?;
+        let (machine, policies) = self.model.machine_and_set_after(&set);
+        let simulated = self.model.cost_compared_to(&machine, &policies, load, what);
+        let difference = self.ok_or_note(name, simulated)?;
         Some(Priced { set, difference })
     }
 
-    /// Notes an error in place of costs.
-    pub(crate) fn or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
+    /// Turns an error of a simulation into a note, in place of costs.
+    pub(crate) fn ok_or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
         result
             .map_err(|e| {
                 let reason = e
@@ -63,15 +63,16 @@ impl Case<'_> {
 }
 
 impl Finding {
-    /// Fixed by applying a set.
-    pub(crate) fn applies(mut self, case: &Case<'_>, set: PolicySet) -> Self {
-        self.fix = Some(case.apply(&set));
+    /// The finding with a fix: applying a policy set.
+    pub(crate) fn fixed_by_set(mut self, case: &Case<'_>, set: PolicySet) -> Self {
+        self.fix = Some(case.apply_command(&set));
         self.set = Some(set);
         self
     }
 
-    /// Fixed by applying the set that was simulated.
-    pub(crate) fn priced(self, case: &Case<'_>, priced: Priced) -> Self {
-        self.costs(&priced.difference).applies(case, priced.set)
+    /// The finding with its costs, and with a fix: applying the policy set that was simulated.
+    pub(crate) fn fixed_by_priced_set(self, case: &Case<'_>, priced: Priced) -> Self {
+        self.with_costs(&priced.difference)
+            .fixed_by_set(case, priced.set)
     }
 }

@@ -3,20 +3,20 @@
 use wakepath_system::System;
 use wakepath_system::counters::StateCount;
 
-/// An idle state with what the kernel counted, over all CPUs.
+/// An idle state with the kernel's counters, summed over all CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     /// The first CPU's state, with counters summed over all CPUs.
     pub(crate) sum: StateCount,
-    /// It is switched off on every CPU.
+    /// Whether the idle state is switched off on every CPU.
     pub(crate) off_everywhere: bool,
 }
 
 /// Idle states of the first CPU, with counters summed over all CPUs with the same state.
-pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
+pub(crate) fn sum_idle_states(system: &System) -> Vec<Counted> {
     let mut counted: Vec<Counted> = Vec::new();
     for (place, cpu) in system.cpus().into_iter().enumerate() {
-        for count in system.idle_counts(cpu) {
+        for count in system.read_idle_counts(cpu) {
             let known = counted
                 .iter_mut()
                 .find(|known| known.sum.state.name == count.state.name);
@@ -44,28 +44,30 @@ pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
 }
 
 /// Mean time of a read on the busiest drive in us, with the drive's name.
-pub(crate) fn mean_read(system: &System) -> Option<(String, f64)> {
+pub(crate) fn busiest_drive_mean_read_us(system: &System) -> Option<(String, f64)> {
     system
-        .disks()
+        .drive_block_devices()
         .into_iter()
-        .filter_map(|disk| read_counts(system, &disk).map(|(reads, ms)| (disk, reads, ms)))
+        .filter_map(|disk| read_count_and_time(system, &disk).map(|(reads, ms)| (disk, reads, ms)))
         .filter(|(_, reads, _)| *reads >= 100)
         .max_by_key(|(_, reads, _)| *reads)
         .map(|(disk, reads, ms)| (disk, ms as f64 * 1e3 / reads as f64))
 }
 
-/// Reads of a drive, and their total time in ms.
-fn read_counts(system: &System, disk: &str) -> Option<(u64, u64)> {
-    let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
+/// Reads the number of reads of a drive, and their total time in ms.
+fn read_count_and_time(system: &System, disk: &str) -> Option<(u64, u64)> {
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
     let mut fields = text
         .split_whitespace()
         .map(|field| field.parse::<u64>().unwrap_or(0));
-    // `Documentation/block/stat.rst`: requests first, milliseconds fourth.
+    // Fields in `Documentation/block/stat.rst`: read requests first, their milliseconds fourth.
     Some((fields.next()?, fields.nth(2)?))
 }
 
-/// Seconds since the start of the machine.
-pub(crate) fn uptime(system: &System) -> Option<f64> {
-    let text = system.root().optional("proc/uptime")?;
+/// Reads how many seconds the machine has been up.
+pub(crate) fn read_uptime_s(system: &System) -> Option<f64> {
+    let text = system.root().read_text_if_readable("proc/uptime")?;
     text.split_whitespace().next()?.parse().ok()
 }

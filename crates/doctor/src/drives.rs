@@ -1,40 +1,40 @@
-//! Drives: APST off, changed, or quirked.
+//! Findings about drives: APST off, changed, or quirked.
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
-use wakepath_system::apst::{kernel_apst, quirk_place, quirks_in_force};
+use wakepath_system::apst::{read_kernel_apst_settings, read_quirk_place, read_quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
 use crate::case::{Case, Priced};
 use crate::finding::Finding;
-use crate::model::{SELDOM, difference, simulate};
+use crate::model::{SELDOM, difference_between, simulate_load};
 
 /// All findings about all drives.
-pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
+pub(crate) fn find_in_all_drives(case: &mut Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for name in case.system.drives() {
+    for name in case.system.nvme_drive_names() {
         let root = case.system.root();
-        let Ok(drive) = nvme::identify(root, &name) else {
-            // The notes on the machine say why.
+        let Ok(drive) = nvme::read_drive_identity(root, &name) else {
+            // The notes about the machine say why such a drive is left out.
             case.notes.push(format!(
                 "the APST table of {name} is not looked at, since it cannot be identified"
             ));
             continue;
         };
-        findings.extend(quirks(case, &name, &drive));
-        match ApstFeature::get(&*nvme::admin(root, &name)) {
+        findings.extend(find_quirks(case, &name, &drive));
+        match ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, &name)) {
             Ok(feature) => {
-                findings.extend(apst(case, &name, &drive, &feature));
-                findings.extend(slow_to_wake(case, &name, &drive, &feature));
+                findings.extend(find_apst_fault(case, &name, &drive, &feature));
+                findings.extend(find_slow_wake_up(case, &name, &drive, &feature));
             }
             Err(_) if drive.apsta == Some(false) => findings.push(
                 Finding::new(
                     "apst-unsupported",
                     format!("{name} ({}) cannot go to sleep by itself", drive.model),
                 )
-                .evidence("APSTA of Identify Controller is 0"),
+                .with_evidence("APSTA of Identify Controller is 0"),
             ),
             Err(e) => case
                 .notes
@@ -44,17 +44,17 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
+fn find_quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
     let quirks = Quirks::builtin();
-    let in_force = quirks_in_force(case.system.root(), name);
-    let at = quirk_place(case.system.root(), name);
-    let found = quirks.on(drive, &at);
+    let in_force = read_quirks_in_force(case.system.root(), name);
+    let at = read_quirk_place(case.system.root(), name);
+    let found = quirks.find_on_drive(drive, &at);
     let with_kind = found
         .into_iter()
         .flat_map(|(quirk, certainty)| quirk.kinds.iter().map(move |k| (quirk, *k, certainty)));
     with_kind
         .map(|(quirk, kind, certainty)| {
-            let text = quirks.text(kind);
+            let text = quirks.kind_text(kind);
             let finding = Finding::new(
                 "quirk",
                 format!(
@@ -62,7 +62,7 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                     drive.model, text.effect
                 ),
             )
-            .evidence(format!(
+            .with_evidence(format!(
                 "{} in Linux {} ({}), {certainty:?}: {}",
                 kind.kernel_name(),
                 quirks.kernel,
@@ -71,33 +71,33 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
             ));
             let Some(in_force) = &in_force else {
                 let fix = format!("leave it on; {}", text.lifted_by);
-                return finding.fix(fix).noted();
+                return finding.with_fix(fix).as_note();
             };
-            let finding = finding.evidence(match in_force.as_slice() {
+            let finding = finding.with_evidence(match in_force.as_slice() {
                 [] => format!("/sys/class/nvme/{name}/quirks is none"),
                 list => format!("/sys/class/nvme/{name}/quirks: {}", list.join(", ")),
             });
             let has_quirk = in_force.iter().any(|name| name == kind.short_name());
-            let word = at.pci.map(|pci| command_line(pci, "", kind));
+            let word = at.pci.map(|pci| quirk_boot_word(pci, "", kind));
             match (has_quirk, word) {
                 (true, _) => {
                     let lifts = at.pci.map_or_else(String::new, |pci| {
-                        let word = command_line(pci, "^", kind);
+                        let word = quirk_boot_word(pci, "^", kind);
                         format!("; {word} on the kernel command line lifts it, to try")
                     });
-                    finding.fix(format!("leave it on{lifts}")).noted()
+                    finding.with_fix(format!("leave it on{lifts}")).as_note()
                 }
-                (false, Some(word)) => finding.fix(format!(
+                (false, Some(word)) => finding.with_fix(format!(
                     "the running kernel does not have it: put {word} on the kernel command line"
                 )),
-                (false, None) => finding.fix("the running kernel does not have it"),
+                (false, None) => finding.with_fix("the running kernel does not have it"),
             }
         })
         .collect()
 }
 
-/// The word of the kernel's command line that adds a quirk to a drive, or with `^` takes it away (Linux 7.0).
-fn command_line(pci: PciId, mark: &str, kind: QuirkKind) -> String {
+/// The word on the kernel's command line that adds a quirk to a drive, or with `^` takes it away (Linux 7.0).
+fn quirk_boot_word(pci: PciId, mark: &str, kind: QuirkKind) -> String {
     let (vendor, device) = (pci.vendor, pci.device);
     format!(
         "nvme.quirks={vendor:04x}:{device:04x}:{mark}{}",
@@ -105,8 +105,13 @@ fn command_line(pci: PciId, mark: &str, kind: QuirkKind) -> String {
     )
 }
 
-fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
-    let settings = kernel_apst(case.system.root(), name, drive);
+fn find_apst_fault(
+    case: &mut Case<'_>,
+    name: &str,
+    drive: &Drive,
+    now: &ApstFeature,
+) -> Option<Finding> {
+    let settings = read_kernel_apst_settings(case.system.root(), name, drive);
     let planned = plan(
         drive.npss,
         drive.apsta.unwrap_or(true),
@@ -115,12 +120,12 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
     )
     .ok()?;
     if !now.enabled || now.table == ApstTable::default() {
-        return empty_table(case, name, drive, now, &planned, &settings);
+        return find_empty_table(case, name, drive, now, &planned, &settings);
     }
     if now.table == planned.table && now.enabled == planned.enabled {
         return None;
     }
-    let set = table(settings.quirks.no_deepest)?;
+    let set = apst_set(settings.quirks.no_deepest)?;
     let differing: Vec<String> = now
         .table
         .entries()
@@ -142,16 +147,16 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
             drive.model
         ),
     )
-    .evidence(differing.join("; "))
-    .evidence(
+    .with_evidence(differing.join("; "))
+    .with_evidence(
         "the kernel programs its table at every reset and whenever the latency tolerance changes. A firmware \
          update, a program such as nvme-cli, or other module parameters since then can have changed it",
     );
-    Some(finding.applies(case, set))
+    Some(finding.fixed_by_set(case, set))
 }
 
-/// A drive that never goes to sleep by itself.
-fn empty_table(
+/// Finds a drive whose APST table is empty, so that it never goes to sleep by itself.
+fn find_empty_table(
     case: &mut Case<'_>,
     name: &str,
     drive: &Drive,
@@ -167,8 +172,8 @@ fn empty_table(
             if now.enabled { "empty" } else { "switched off" }
         ),
     )
-    .evidence(why_empty(planned, settings));
-    // With the settings of the kernel's own defaults there may be states to use.
+    .with_evidence(explain_empty_table(planned, settings));
+    // With the kernel's default settings there may be power states to use.
     let wanted = ApstSettings {
         quirks: settings.quirks,
         ..ApstSettings::default()
@@ -181,7 +186,12 @@ fn empty_table(
     )
     .ok()?;
     if possible.targets().next().is_some() {
-        return Some(costs(case, drive, finding, settings.quirks.no_deepest));
+        return Some(add_sleep_costs(
+            case,
+            drive,
+            finding,
+            settings.quirks.no_deepest,
+        ));
     }
     finding.fix = Some(format!(
         "no state of this drive fits the kernel's tolerances; `wakepath apst plan --drive '{}'` says why for each",
@@ -190,7 +200,7 @@ fn empty_table(
     Some(finding)
 }
 
-/// An autonomous transition; a time of 0 means none.
+/// An autonomous transition in words; a time of 0 means none.
 fn transition_in_words(target: u8, ms: u32) -> String {
     match ms {
         0 => "never".to_owned(),
@@ -198,20 +208,20 @@ fn transition_in_words(target: u8, ms: u32) -> String {
     }
 }
 
-/// A wait that is longer than a picture of a display with 60 Hz stays is seen.
+/// A wake-up that takes longer than a picture on a display with 60 Hz is seen.
 const SEEN_US: u64 = 16_700;
 /// Latency tolerances in ms that are easily remembered, the longest first.
 const TOLERANCES_MS: [u64; 11] = [1000, 500, 250, 100, 50, 25, 15, 10, 5, 2, 1];
 
-/// A state that a drive falls into by itself.
+/// A power state that a drive falls into by itself.
 struct Asleep {
     state: u8,
     after_ms: u64,
     exit_us: u64,
 }
 
-/// The states that a drive falls into one after the other, with the time since the last request.
-fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
+/// The power states that a drive falls into one after the other, with the idle time until each.
+fn list_sleep_steps(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
     let mut way: Vec<Asleep> = Vec::new();
     let (mut state, mut after_ms) = (0, 0);
     while let Some(entry) = now.table.entries().find(|entry| entry.state == state)
@@ -232,7 +242,7 @@ fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
 }
 
 /// An exit latency in words.
-fn exit_time(us: u64) -> String {
+fn exit_latency_in_words(us: u64) -> String {
     match us {
         0..1000 => format!("{us} us"),
         us => format!("{:.0} ms", us as f64 / 1e3),
@@ -240,7 +250,7 @@ fn exit_time(us: u64) -> String {
 }
 
 /// A time before a transition, in words.
-fn idle_time(ms: u64) -> String {
+fn idle_time_in_words(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),
         ms => format!("{:.1} s", ms as f64 / 1e3),
@@ -248,7 +258,7 @@ fn idle_time(ms: u64) -> String {
 }
 
 /// Finds a drive that sleeps when used, with a wake-up that users notice.
-fn slow_to_wake(
+fn find_slow_wake_up(
     case: &mut Case<'_>,
     name: &str,
     drive: &Drive,
@@ -257,18 +267,21 @@ fn slow_to_wake(
     if !now.enabled {
         return None;
     }
-    let way = way_down(drive, now);
+    let way = list_sleep_steps(drive, now);
     let slow = way.iter().filter(|asleep| asleep.exit_us > SEEN_US);
     let first = slow.min_by_key(|asleep| asleep.exit_us)?;
     let last = way.last()?;
     let states: Vec<String> = way
         .iter()
         .map(|asleep| {
-            let (after, exit) = (idle_time(asleep.after_ms), exit_time(asleep.exit_us));
+            let (after, exit) = (
+                idle_time_in_words(asleep.after_ms),
+                exit_latency_in_words(asleep.exit_us),
+            );
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
-    // The longest tolerance that excludes the slow states and keeps the others.
+    // The longest latency tolerance that excludes the slow states and keeps the others.
     let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
     let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
     let tolerance = TOLERANCES_MS
@@ -284,29 +297,29 @@ fn slow_to_wake(
         format!(
             "{name} ({}) falls asleep: a read after {} waits {}; a tolerance of {tolerance} ms {ends}",
             drive.model,
-            idle_time(last.after_ms),
-            exit_time(last.exit_us)
+            idle_time_in_words(last.after_ms),
+            exit_latency_in_words(last.exit_us)
         ),
     )
-    .evidence(format!("{} (declared exit latencies; APST in force)", states.join("; ")));
+    .with_evidence(format!("{} (declared exit latencies; APST in force)", states.join("; ")));
     let set: PolicySet = format!("drive-latency[tolerance={tolerance}ms]")
         .parse()
         .ok()?;
-    let machine = case.model.with_drive(drive);
-    let (_, then) = case.model.applied(&set);
-    let simulated = simulate(&machine, &case.model.now, SELDOM).and_then(|now| {
-        let then = simulate(&machine, &then, SELDOM)?;
+    let machine = case.model.machine_with_drive(drive);
+    let (_, then) = case.model.machine_and_set_after(&set);
+    let simulated = simulate_load(&machine, &case.model.now, SELDOM).and_then(|now| {
+        let then = simulate_load(&machine, &then, SELDOM)?;
         let how = format!("simulated, {SELDOM}: now against a tolerance of {tolerance} ms");
-        Ok(difference(&now, &then, how))
+        Ok(difference_between(&now, &then, how))
     });
-    Some(match case.or_note("drive-slow-to-wake", simulated) {
-        Some(difference) => finding.priced(case, Priced { set, difference }),
-        None => finding.applies(case, set),
+    Some(match case.ok_or_note("drive-slow-to-wake", simulated) {
+        Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
+        None => finding.fixed_by_set(case, set),
     })
 }
 
-/// Why the kernel's table is empty.
-fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
+/// Explains why the kernel's APST table is empty.
+fn explain_empty_table(planned: &ApstPlan, settings: &ApstSettings) -> String {
     if planned.targets().next().is_some() {
         return "the kernel's parameters would give a table with states in it. Something has switched it off since: \
                 nvme-cli, a firmware update, or the start-up of the drive"
@@ -321,9 +334,9 @@ fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
     reasons.join("; ")
 }
 
-/// The set that gives a drive an APST table. On drives with the quirk, no table includes the deepest state, whatever
-/// the set says.
-fn table(no_deepest: bool) -> Option<PolicySet> {
+/// The policy set that gives a drive an APST table. On drives with the quirk, no table includes the deepest state,
+/// whatever the set says.
+fn apst_set(no_deepest: bool) -> Option<PolicySet> {
     let set = if no_deepest {
         "apst[no_deepest=on]"
     } else {
@@ -332,24 +345,29 @@ fn table(no_deepest: bool) -> Option<PolicySet> {
     set.parse().ok()
 }
 
-/// Adds simulated savings and costs of sleep for this machine with this drive.
-fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding, no_deepest: bool) -> Finding {
-    let machine = case.model.with_drive(drive);
-    let Some(set) = table(no_deepest) else {
+/// Adds to a finding what sleep of this drive saves and costs on this machine, as simulated.
+fn add_sleep_costs(
+    case: &mut Case<'_>,
+    drive: &Drive,
+    finding: Finding,
+    no_deepest: bool,
+) -> Finding {
+    let machine = case.model.machine_with_drive(drive);
+    let Some(set) = apst_set(no_deepest) else {
         return finding;
     };
     let never: Option<PolicySet> = "apst[max_latency_us=0]".parse().ok();
     let Some(never) = never.map(|never| never.or(&case.model.now)) else {
         return finding;
     };
-    let (_, asleep) = case.model.applied(&set);
-    let simulated = simulate(&machine, &never, SELDOM).and_then(|off| {
-        let on = simulate(&machine, &asleep, SELDOM)?;
+    let (_, asleep) = case.model.machine_and_set_after(&set);
+    let simulated = simulate_load(&machine, &never, SELDOM).and_then(|off| {
+        let on = simulate_load(&machine, &asleep, SELDOM)?;
         let how = format!("simulated, {SELDOM}: never asleep against the kernel's default table");
-        Ok(difference(&off, &on, how))
+        Ok(difference_between(&off, &on, how))
     });
-    match case.or_note("apst-off", simulated) {
-        Some(difference) => finding.priced(case, Priced { set, difference }),
-        None => finding.applies(case, set),
+    match case.ok_or_note("apst-off", simulated) {
+        Some(difference) => finding.fixed_by_priced_set(case, Priced { set, difference }),
+        None => finding.fixed_by_set(case, set),
     }
 }

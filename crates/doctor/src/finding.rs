@@ -5,14 +5,14 @@ use wakepath_policies::PolicySet;
 
 use crate::model::Difference;
 
-/// What is wrong, or worth to know.
+/// Something that is wrong with a machine's power settings, or worth to know.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Short name that stays the same, such as `apst-off`.
     pub name: &'static str,
-    /// The finding, in a sentence.
+    /// The finding in a sentence.
     pub title: String,
-    /// Evidence: values read from the machine.
+    /// Values read from the machine that show the finding.
     pub evidence: Vec<String>,
     /// Cost per I/O in microseconds; negative if the fix slows I/Os. `None` without a simulation.
     pub costs_us_per_io: Option<f64>,
@@ -24,20 +24,20 @@ pub struct Finding {
     pub fix: Option<String>,
     /// Policy set applied by the command; simulated costs belong to this set.
     pub set: Option<PolicySet>,
-    /// Weight from 0: the larger share of latency or power cost.
+    /// Weight of the finding, from 0: the larger share of latency or power cost.
     pub weight: f64,
-    /// Worth to know only: it costs nothing, or nothing can be done about it.
+    /// Whether the finding is only worth to know: it costs nothing, or nothing can be done about it.
     pub note: bool,
 }
 
 /// All findings, the worst first.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorReport {
-    /// The processor and kernel.
+    /// The machine's processor and kernel.
     pub machine: String,
     /// The findings.
     pub findings: Vec<Finding>,
-    /// What could not be looked at, and why.
+    /// What could not be examined, and why.
     pub notes: Vec<String>,
 }
 
@@ -57,24 +57,24 @@ impl Finding {
         }
     }
 
-    /// Nothing is to be done about it.
-    pub(crate) fn noted(mut self) -> Self {
+    /// The finding as a note, about which nothing is to be done.
+    pub(crate) fn as_note(mut self) -> Self {
         self.note = true;
         self
     }
 
-    /// Whether it is known to cost nothing, or has no fix.
+    /// Whether the finding is a note: it is known to cost nothing, or has no fix.
     pub(crate) fn is_note(&self) -> bool {
         let known = self.costs_us_per_io.is_some() || self.costs_mw.is_some();
         self.note || self.fix.is_none() || (known && self.weight <= 0.0)
     }
 
     /// Removes simulated costs on a virtual machine, whose host decides the underlying figures.
-    pub(crate) fn without_costs(&mut self) {
+    pub(crate) fn remove_costs(&mut self) {
         if self.costs_us_per_io.is_none() && self.costs_mw.is_none() {
             return;
         }
-        // What no set changes is a note.
+        // A finding that no policy set changes becomes a note.
         self.note |= self.set.is_none();
         (self.costs_us_per_io, self.costs_mw, self.weight) = (None, None, 0.0);
         self.computed = Some(
@@ -82,18 +82,18 @@ impl Finding {
         );
     }
 
-    pub(crate) fn evidence(mut self, line: impl Into<String>) -> Self {
+    pub(crate) fn with_evidence(mut self, line: impl Into<String>) -> Self {
         self.evidence.push(line.into());
         self
     }
 
-    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub(crate) fn with_fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// The costs are the difference between two simulations.
-    pub(crate) fn costs(mut self, difference: &Difference) -> Self {
+    /// The finding with the difference between two simulations as its costs.
+    pub(crate) fn with_costs(mut self, difference: &Difference) -> Self {
         self.costs_us_per_io = Some(difference.us_per_io);
         self.costs_mw = difference.mw;
         self.computed = Some(difference.how.clone());

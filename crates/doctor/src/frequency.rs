@@ -1,4 +1,4 @@
-//! Finds a boost that is off although helpful.
+//! Finds an HWP boost that is off although it would help.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::mechanism::Kind;
@@ -7,10 +7,10 @@ use crate::case::Case;
 use crate::finding::Finding;
 use crate::model::READS;
 
-/// HWP dynamic boost is off, and the simulation is faster with it.
-pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
+/// Finds that HWP dynamic boost is off, if the simulation is faster with it.
+pub(crate) fn find_missing_boost(case: &mut Case<'_>) -> Option<Finding> {
     let path = "sys/devices/system/cpu/intel_pstate/hwp_dynamic_boost";
-    if case.system.root().optional(path)? != "0" {
+    if case.system.root().read_text_if_readable(path)? != "0" {
         return None;
     }
     let now = case.model.now.get(Kind::Frequency)?.clone();
@@ -23,7 +23,7 @@ pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
         return None;
     };
     let set = "hwp-boost[value=on]".parse().ok()?;
-    let priced = case.price("boost-off", set, READS, "boost on")?;
+    let priced = case.simulate_gain("boost-off", set, READS, "boost on")?;
     if priced.difference.us_per_io <= 0.0 {
         return None;
     }
@@ -32,7 +32,7 @@ pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {
             "boost-off",
             "HWP dynamic boost is off: after waiting for I/O a CPU starts at a low frequency",
         )
-        .evidence(format!("/{path} is 0; {now}"))
-        .priced(case, priced),
+        .with_evidence(format!("/{path} is 0; {now}"))
+        .fixed_by_priced_set(case, priced),
     )
 }

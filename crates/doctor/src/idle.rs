@@ -1,4 +1,4 @@
-//! Idle states: switched off, too deep, too shallow, never reached.
+//! Findings about idle states: switched off, too deep, too shallow, never reached.
 
 use std::iter;
 
@@ -14,20 +14,20 @@ use crate::calibration::describe_exit;
 use crate::case::Case;
 use crate::counters::{self, Counted};
 use crate::finding::Finding;
-use crate::model::{QUIET, READS, simulate};
+use crate::model::{QUIET, READS, simulate_load};
 
-/// With fewer entries the counters say little.
+/// Number of entries below which the kernel's counters say little.
 const ENOUGH: u64 = 1000;
 /// Share of wrong decisions that is worth a finding: a governor is wrong a few percent of the time at best.
 const WRONG_SHARE: f64 = 0.1;
 /// Share of latency that justifies a finding; other simulation seeds differ by less.
 const MATTERS: f64 = 0.02;
-/// A state with a smaller share of entries and of time is not reached.
+/// Share of entries and of time below which an idle state counts as not reached.
 const NEVER: f64 = 0.001;
 
-/// Everything that keeps all CPUs out of deep states permanently.
-pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
-    let states = counters::idle_states(case.system);
+/// Finds everything that keeps all CPUs out of deep states permanently.
+pub(crate) fn find_idle_limits(case: &mut Case<'_>) -> Vec<Finding> {
+    let states = counters::sum_idle_states(case.system);
     let mut obstacles = Obstacles::default();
     obstacles.add_disabled_states(&states);
     obstacles.add_requests(&case.model.machine, &states);
@@ -48,31 +48,31 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let Ok(set) = PolicySet::named(lifted) else {
         return vec![finding];
     };
-    // States hidden at boot are unknown; disabled states can be simulated.
-    let (mut free, now) = case.model.applied(&set);
+    // States hidden at boot are unknown, and only disabled states can be simulated.
+    let (mut free, now) = case.model.machine_and_set_after(&set);
     free.latency_requests.retain(|r| !r.cpus.is_empty());
     if !set.is_empty() {
-        fixes.insert(0, case.apply(&set));
+        fixes.insert(0, case.apply_command(&set));
         finding.set = Some(set);
     }
     finding.fix = Some(fixes.join("; "));
     if finding.set.is_none() && free.latency_requests == case.model.machine.latency_requests {
         return vec![finding];
     }
-    let simulated = case.model.against(&free, &now, QUIET, "no limit");
-    match case.or_note("deep-states-off", simulated) {
-        Some(difference) => vec![finding.costs(&difference)],
+    let simulated = case.model.cost_compared_to(&free, &now, QUIET, "no limit");
+    match case.ok_or_note("deep-states-off", simulated) {
+        Some(difference) => vec![finding.with_costs(&difference)],
         None => vec![finding],
     }
 }
 
-/// Obstacles to deep states on all CPUs.
+/// What keeps all CPUs out of deep idle states.
 #[derive(Default)]
 struct Obstacles {
     evidence: Vec<String>,
-    /// Policies that lift them.
+    /// Policies that remove the obstacles.
     lifted: Vec<&'static str>,
-    /// What a person has to do about the others.
+    /// What a person has to do about the other obstacles.
     fixes: Vec<String>,
 }
 
@@ -91,10 +91,10 @@ impl Obstacles {
     }
 
     fn add_requests(&mut self, machine: &Machine, states: &[Counted]) {
-        if let Some(us) = request(machine) {
+        if let Some(us) = system_wide_request(machine) {
             let mut request = format!("/dev/cpu_dma_latency is held at {us} us by some process");
             let mut fix = "end the process that holds it: fuser -v /dev/cpu_dma_latency".to_owned();
-            if let Some(profile) = profile_of_request(states, us) {
+            if let Some(profile) = profile_with_request(states, us) {
                 request = format!("{request}, which is the limit of {profile}");
                 fix = format!(
                     "{fix}; if it is {}, choose another profile",
@@ -104,7 +104,7 @@ impl Obstacles {
             self.evidence.push(request);
             self.fixes.push(fix);
         }
-        if let Some(us) = every_cpu(machine) {
+        if let Some(us) = limit_on_every_cpu(machine) {
             self.evidence.push(format!(
                 "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
             ));
@@ -113,12 +113,12 @@ impl Obstacles {
     }
 
     fn add_boot_words(&mut self, case: &Case<'_>, states: usize) {
-        let boot = case.system.root().optional("proc/cmdline");
+        let boot = case.system.root().read_text_if_readable("proc/cmdline");
         let command_line = boot.unwrap_or_default();
-        let forced = case.system.forced_polling();
+        let forced = case.system.polling_word_on_command_line();
         let words: Vec<&str> = command_line
             .split_whitespace()
-            .filter(|word| keeps_shallow(word, states) || forced == Some(word))
+            .filter(|word| is_boot_word_against_deep(word, states) || forced == Some(word))
             .collect();
         if !words.is_empty() {
             self.evidence
@@ -129,23 +129,25 @@ impl Obstacles {
     }
 }
 
-/// The system-wide request, set through `/dev/cpu_dma_latency`, if any.
-fn request(machine: &Machine) -> Option<u64> {
+/// The system-wide latency request, set through `/dev/cpu_dma_latency`, if any.
+fn system_wide_request(machine: &Machine) -> Option<u64> {
     let requests = machine.latency_requests.iter();
     requests.filter(|r| r.cpus.is_empty()).map(|r| r.us).min()
 }
 
-/// The first profile by another tool with the same system-wide limit.
-fn profile_of_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
+/// The first profile of another tool that sets the same system-wide limit.
+fn profile_with_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
     let mut profiles = PROFILES.iter();
     profiles.find(|profile| {
         let mut policies = profile.choices().flatten();
-        policies.any(|policy| latency_limit(states, &policy) == Some(Nanoseconds::from_micros(us)))
+        policies.any(|policy| {
+            latency_limit_of_policy(states, &policy) == Some(Nanoseconds::from_micros(us))
+        })
     })
 }
 
 /// The latency limit that a policy sets on a machine with these states.
-fn latency_limit(states: &[Counted], policy: &PolicySpec) -> Option<Nanoseconds> {
+fn latency_limit_of_policy(states: &[Counted], policy: &PolicySpec) -> Option<Nanoseconds> {
     let Policy::CpuLatency(latency) = policy.policy() else {
         return None;
     };
@@ -156,8 +158,8 @@ fn latency_limit(states: &[Counted], policy: &PolicySpec) -> Option<Nanoseconds>
     limit.ok().flatten()
 }
 
-/// The highest latency limit, if every CPU has one.
-fn every_cpu(machine: &Machine) -> Option<u64> {
+/// The highest latency limit of the CPUs, if every CPU has one.
+fn limit_on_every_cpu(machine: &Machine) -> Option<u64> {
     let limits = (0..machine.cpus()).map(|cpu| {
         let requests = machine.latency_requests.iter();
         let own = requests.filter(|request| request.cpus.contains(&cpu));
@@ -166,13 +168,14 @@ fn every_cpu(machine: &Machine) -> Option<u64> {
     limits.collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-/// Whether a word of the kernel's command line keeps a machine that shows so many idle states from deeper ones.
-fn keeps_shallow(word: &str, states: usize) -> bool {
+/// Whether a word on the kernel's command line keeps a machine with so many idle states from deeper ones.
+fn is_boot_word_against_deep(word: &str, states: usize) -> bool {
     match word.split_once('=') {
-        // `nomwait` only chooses how to enter them.
+        // The value `nomwait` only chooses how idle states are entered.
         Some(("idle", how)) => matches!(how, "poll" | "halt"),
         Some(("cpuidle.off", on)) => on == "1",
-        // 0 is another driver or none; N leaves N states and the polling one. With fewer the limit is beyond what there is.
+        // A value of 0 means another driver or none; N leaves N states and the polling one. With fewer states the limit
+        // is beyond them.
         Some(("intel_idle.max_cstate" | "processor.max_cstate", most)) => {
             most.parse().is_ok_and(|most: usize| states > most)
         }
@@ -182,41 +185,42 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
 
 /// A latency limit that leaves each core type its shallow states. A single value serves all CPUs, so that no type
 /// spins when idle; some types may keep a state more.
-fn shallow_ceiling(case: &Case<'_>) -> Option<u64> {
-    let tables = case.model.tables();
-    let ceilings = tables.filter_map(|states| wakepath_system::shallow_ceiling(states.iter()));
+fn ceiling_for_shallow_states(case: &Case<'_>) -> Option<u64> {
+    let tables = case.model.tables_by_kind();
+    let ceilings =
+        tables.filter_map(|states| wakepath_system::latency_just_above_c1(states.iter()));
     ceilings.max().map(Nanoseconds::as_micros)
 }
 
-/// A latency limit on every CPU, which needs no running process.
-fn limit_of_cpus(ceiling_us: u64) -> Option<PolicySet> {
+/// The policy set with a latency limit on every CPU, which needs no running process.
+fn set_with_cpu_limit(ceiling_us: u64) -> Option<PolicySet> {
     let text = format!("cpu-latency[limit={ceiling_us}us,cpus=all]");
     text.parse().ok()
 }
 
-/// A latency limit of every CPU that leaves the shallow states, if the machine has some.
-pub(crate) fn shallow_only(case: &Case<'_>) -> Option<PolicySet> {
-    limit_of_cpus(shallow_ceiling(case)?)
+/// The policy set with a latency limit on every CPU that leaves the shallow states, if the machine has some.
+pub(crate) fn set_for_shallow_states(case: &Case<'_>) -> Option<PolicySet> {
+    set_with_cpu_limit(ceiling_for_shallow_states(case)?)
 }
 
-/// What deep states cost I/O, whatever the counters say.
-pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
-    let ceiling = shallow_ceiling(case)?;
-    let states = case.model.tables().flatten();
+/// Finds what deep states cost each I/O, whatever the counters say.
+pub(crate) fn find_cost_of_deep_states(case: &mut Case<'_>) -> Option<Finding> {
+    let ceiling = ceiling_for_shallow_states(case)?;
+    let states = case.model.tables_by_kind().flatten();
     let mut deeper: Vec<(u64, String)> = states
         .filter(|state| state.latency_us > ceiling && !state.disabled)
         .map(|state| (state.latency_us, state.name.clone()))
         .collect();
-    // Core types with equal states count once.
+    // Core types with equal idle states are listed once.
     deeper.sort();
     deeper.dedup();
     let deepest_us = deeper.last()?.0;
     let what = format!("no state above {ceiling} us");
-    let priced = case.price("deep-states", limit_of_cpus(ceiling)?, READS, &what)?;
+    let priced = case.simulate_gain("deep-states", set_with_cpu_limit(ceiling)?, READS, &what)?;
     if priced.difference.weight < MATTERS || priced.difference.us_per_io <= 0.0 {
         return None;
     }
-    let governor = case.model.name_of(Kind::Idle);
+    let governor = case.model.policy_text_of_kind(Kind::Idle);
     Some(
         Finding::new(
             "deep-states",
@@ -224,7 +228,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
                 "CPUs that wait for I/O sleep in states that take up to {deepest_us} us to leave"
             ),
         )
-        .evidence(format!(
+        .with_evidence(format!(
             "enabled above {ceiling} us: {}; governor {governor}",
             deeper
                 .iter()
@@ -232,11 +236,11 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
                 .collect::<Vec<_>>()
                 .join(", ")
         ))
-        .priced(case, priced),
+        .fixed_by_priced_set(case, priced),
     )
 }
 
-/// States with a count, each beside the number of entries.
+/// Lists states with a count, each beside the number of entries.
 fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
     let counted = states.iter().filter(|state| count(state) > 0);
     let parts: Vec<String> = counted
@@ -245,9 +249,9 @@ fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
     parts.join(", ")
 }
 
-/// A governor that often picks the wrong state, by the kernel's own count.
-pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
-    let states = counters::idle_states(case.system);
+/// Finds a governor that often picks the wrong state, by the kernel's own counters.
+pub(crate) fn find_mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
+    let states = counters::sum_idle_states(case.system);
     let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
     if usage < ENOUGH {
         case.notes.push(format!(
@@ -256,31 +260,31 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let findings: Vec<Finding> = [
-        too_deep(case, &states, usage),
-        too_shallow(case, &states, usage),
+        find_too_deep_choices(case, &states, usage),
+        find_too_shallow_choices(case, &states, usage),
     ]
     .into_iter()
     .flatten()
     .collect();
     if !findings.is_empty() {
-        case.notes.extend(teo_is_missing(case));
+        case.notes.extend(explain_gain_from_missing_teo(case));
     }
     findings
 }
 
-/// A governor that often picks too deep a state.
-fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
+/// Finds a governor that often picks too deep a state.
+fn find_too_deep_choices(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
     let above: u64 = states.iter().map(|c| c.sum.above).sum();
     let share = above as f64 / usage as f64;
     if share < WRONG_SHARE {
         return None;
     }
-    let exit_us = model_figures(case, states.len(), |state| state.true_exit_us.value);
-    // Time that leaving the state took beyond leaving the next shallower state.
+    let exit_us = figure_of_each_state(case, states.len(), |state| state.true_exit_us.value);
+    // The extra time of leaving the state, compared to the next shallower state.
     let lost_us: f64 = (1..states.len())
         .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
         .sum();
-    let governor = case.model.name_of(Kind::Idle);
+    let governor = case.model.policy_text_of_kind(Kind::Idle);
     let mut finding = Finding::new(
         "too-deep",
         format!(
@@ -288,7 +292,7 @@ fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Findi
             100.0 * share
         ),
     )
-    .evidence(format!("`above`: {}", list_counts(states, |c| c.sum.above)));
+    .with_evidence(format!("`above`: {}", list_counts(states, |c| c.sum.above)));
     finding.costs_us_per_io = Some(lost_us / usage as f64);
     finding.computed = Some(format!(
         "the kernel's `above` times the difference of {}exit latencies, over all wake-ups; an I/O wakes a CPU once",
@@ -298,10 +302,11 @@ fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Findi
             ""
         }
     ));
-    finding.weight = relative(case, lost_us / usage as f64);
-    let set = better_governor(case).or_else(|| limit_of_cpus(shallow_ceiling(case)?));
+    finding.weight = share_of_latency(case, lost_us / usage as f64);
+    let set = find_faster_governor(case)
+        .or_else(|| set_with_cpu_limit(ceiling_for_shallow_states(case)?));
     Some(match set {
-        Some(set) => finding.applies(case, set),
+        Some(set) => finding.fixed_by_set(case, set),
         None => finding,
     })
 }
@@ -312,15 +317,19 @@ fn has_measured_exits(case: &Case<'_>) -> bool {
     states.any(|state| matches!(state.true_exit_us.origin, Origin::Measured(_)))
 }
 
-/// A governor that often picks too shallow a state.
-fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
+/// Finds a governor that often picks too shallow a state.
+fn find_too_shallow_choices(
+    case: &mut Case<'_>,
+    states: &[Counted],
+    usage: u64,
+) -> Option<Finding> {
     let below: u64 = states.iter().map(|c| c.sum.below).sum();
     let share = below as f64 / usage as f64;
-    // Deeper states would have been right where they are refused, too.
-    if share < WRONG_SHARE || !case.system.refused_states().is_empty() {
+    // The counters blame the governor even where the deeper states are refused.
+    if share < WRONG_SHARE || !case.system.find_mostly_refused_states().is_empty() {
         return None;
     }
-    let governor = case.model.name_of(Kind::Idle);
+    let governor = case.model.policy_text_of_kind(Kind::Idle);
     let mut finding = Finding::new(
         "too-shallow",
         format!(
@@ -328,11 +337,11 @@ fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Fi
             100.0 * share
         ),
     )
-    .evidence(format!("`below`: {}", list_counts(states, |c| c.sum.below)));
-    let seconds = counters::uptime(case.system).filter(|s| *s > 0.0);
-    if let Some(seconds) = seconds.filter(|_| case.model.machine.has_power()) {
-        let power_mw = model_figures(case, states.len(), |state| state.power_mw.value);
-        // The idle periods in question drew the power of the shallower state.
+    .with_evidence(format!("`below`: {}", list_counts(states, |c| c.sum.below)));
+    let seconds = counters::read_uptime_s(case.system).filter(|s| *s > 0.0);
+    if let Some(seconds) = seconds.filter(|_| case.model.machine.has_cpu_or_package_power()) {
+        let power_mw = figure_of_each_state(case, states.len(), |state| state.power_mw.value);
+        // During the idle periods in question the CPU drew the power of the shallower state.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
             .map(|i| {
@@ -346,16 +355,16 @@ fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Fi
             "the kernel's `below` times the mean residency and the difference of power, over the time since the start"
                 .to_owned(),
         );
-        finding.weight = relative_power(case, mw);
+        finding.weight = share_of_idle_power(case, mw);
     }
-    Some(match better_governor(case) {
-        Some(set) => finding.applies(case, set),
+    Some(match find_faster_governor(case) {
+        Some(set) => finding.fixed_by_set(case, set),
         None => finding,
     })
 }
 
-/// A figure of the model for each counted state. States that the model lacks cost nothing.
-fn model_figures(
+/// A figure of the simulated machine for each counted state. States that it lacks cost nothing.
+fn figure_of_each_state(
     case: &Case<'_>,
     states: usize,
     figure: impl Fn(&MachineIdleState) -> f64,
@@ -364,43 +373,43 @@ fn model_figures(
     known.chain(iter::repeat(0.0)).take(states).collect()
 }
 
-/// A time per I/O as a share of the simulated latency now.
-fn relative(case: &Case<'_>, us: f64) -> f64 {
-    let now = simulate(&case.model.machine, &case.model.now, READS);
+/// A time per I/O as a share of the latency that is simulated with the present settings.
+fn share_of_latency(case: &Case<'_>, us: f64) -> f64 {
+    let now = simulate_load(&case.model.machine, &case.model.now, READS);
     now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
 }
 
-/// A power relative to the idle machine's.
-fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
-    let now = simulate(&case.model.machine, &case.model.now, QUIET);
+/// A power as a share of the simulated power of the idle machine.
+fn share_of_idle_power(case: &Case<'_>, mw: f64) -> f64 {
+    let now = simulate_load(&case.model.machine, &case.model.now, QUIET);
     now.ok()
         .and_then(|r| r.mean_mw)
         .map_or(0.0, |all| mw / all.max(1e-9))
 }
 
-/// Idle governors offered by this kernel.
-fn offered_governors(case: &Case<'_>) -> Option<String> {
+/// Reads which idle governors this kernel offers.
+fn read_offered_governors(case: &Case<'_>) -> Option<String> {
     let path = "sys/devices/system/cpu/cpuidle/available_governors";
-    case.system.root().optional(path)
+    case.system.root().read_text_if_readable(path)
 }
 
 /// Simulated latency of single reads under a set, in us.
-fn latency(case: &Case<'_>, set: &PolicySet) -> Option<f64> {
-    let (machine, policies) = case.model.applied(set);
-    Some(simulate(&machine, &policies, READS).ok()?.mean_us)
+fn simulate_read_latency_us(case: &Case<'_>, set: &PolicySet) -> Option<f64> {
+    let (machine, policies) = case.model.machine_and_set_after(set);
+    Some(simulate_load(&machine, &policies, READS).ok()?.mean_us)
 }
 
-/// The gain from teo, if faster than the present governor and missing in this kernel.
-fn teo_is_missing(case: &Case<'_>) -> Option<String> {
-    let offered = offered_governors(case)?;
+/// Says what teo would gain, if it is faster than the present governor and missing in this kernel.
+fn explain_gain_from_missing_teo(case: &Case<'_>) -> Option<String> {
+    let offered = read_offered_governors(case)?;
     if offered.split_whitespace().any(|name| name == "teo") {
         return None;
     }
-    let set: PolicySet = format!("teo@{}", case.system.kernel_version())
+    let set: PolicySet = format!("teo@{}", case.system.nearest_kernel_version())
         .parse()
         .ok()?;
-    let now = latency(case, &PolicySet::default())?;
-    let teo = latency(case, &set)?;
+    let now = simulate_read_latency_us(case, &PolicySet::default())?;
+    let teo = simulate_read_latency_us(case, &set)?;
     (teo < now * (1.0 - MATTERS)).then(|| {
         format!(
             "with the idle governor teo a read would take {teo:.1} us in place of {now:.1} us (simulated). This kernel is built \
@@ -409,29 +418,32 @@ fn teo_is_missing(case: &Case<'_>) -> Option<String> {
     })
 }
 
-/// The fastest governor offered by this kernel in simulation, if different from the present one.
-fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
-    let offered = offered_governors(case)?;
-    let now = latency(case, &PolicySet::default())?;
+/// The policy set with the fastest governor that this kernel offers, by simulation, if it is not the present one.
+fn find_faster_governor(case: &Case<'_>) -> Option<PolicySet> {
+    let offered = read_offered_governors(case)?;
+    let now = simulate_read_latency_us(case, &PolicySet::default())?;
     let running = case.model.now.get(Kind::Idle)?.mechanism().name;
-    let version = case.system.kernel_version();
+    let version = case.system.nearest_kernel_version();
     let (set, best) = offered
         .split_whitespace()
         .filter(|name| *name != running)
         .filter_map(|name| {
             let set: PolicySet = format!("{name}@{version}").parse().ok()?;
-            let latency = latency(case, &set)?;
+            let latency = simulate_read_latency_us(case, &set)?;
             Some((set, latency))
         })
         .min_by(|a, b| a.1.total_cmp(&b.1))?;
     (best < now * (1.0 - MATTERS)).then_some(set)
 }
 
-/// States that the governor asks for and the firmware refuses.
-pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
-    let refused = case.system.refused_states();
+/// Finds states that the governor asks for and the firmware refuses.
+pub(crate) fn find_refused_states(case: &Case<'_>) -> Option<Finding> {
+    let refused = case.system.find_mostly_refused_states();
     let never = refused.iter().all(|state| state.usage == 0);
-    let least = refused.iter().map(RefusedState::share).reduce(f64::min)?;
+    let least = refused
+        .iter()
+        .map(RefusedState::refused_share)
+        .reduce(f64::min)?;
     let names: Vec<&str> = refused.iter().map(|state| state.name.as_str()).collect();
     let what = if never {
         "and never entered"
@@ -459,30 +471,30 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
         ),
     );
     finding.evidence = evidence.collect();
-    let finding = finding.evidence(
+    let finding = finding.with_evidence(
         "a CPU whose attempt is refused does not sleep at all until it asks again; nobody waits for a state that is not entered",
     );
     let update = "update the firmware (PSCI, ACPI or hypervisor), which refuses them";
-    match deepest_below(case, &names)
+    match deepest_accepted_state(case, &names)
         .and_then(|ceiling| format!("idle-states[ceiling={ceiling}]").parse().ok())
     {
         Some(set) => {
             let until = format!(
                 "{update}; until then, so that the governor does not ask: {}",
-                case.apply(&set)
+                case.apply_command(&set)
             );
             Some(Finding {
                 set: Some(set),
-                ..finding.fix(until)
+                ..finding.with_fix(until)
             })
         }
-        None => Some(finding.fix(update)),
+        None => Some(finding.with_fix(update)),
     }
 }
 
-/// The deepest accepted state, if every refused state is deeper.
-fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
-    let states = case.system.idle_states(*case.system.cpus().first()?);
+/// The deepest state that is accepted, if every refused state is deeper.
+fn deepest_accepted_state(case: &Case<'_>, refused: &[&str]) -> Option<String> {
+    let states = case.system.read_idle_states(*case.system.cpus().first()?);
     let is_refused: Vec<bool> = states
         .iter()
         .map(|state| refused.contains(&state.name.as_str()))
@@ -496,14 +508,14 @@ fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
 }
 
 /// Finds deep states that no load reaches.
-pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
-    let states = counters::idle_states(case.system);
+pub(crate) fn find_unreached_states(case: &Case<'_>) -> Option<Finding> {
+    let states = counters::sum_idle_states(case.system);
     let usage: u64 = states.iter().map(|c| c.sum.usage).sum();
     let time: u64 = states.iter().map(|c| c.sum.time_us).sum();
     if usage < ENOUGH {
         return None;
     }
-    let refused = case.system.refused_states();
+    let refused = case.system.find_mostly_refused_states();
     let names: Vec<String> = states
         .iter()
         .filter(|c| {
@@ -520,6 +532,6 @@ pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
             "unreached-states",
             "idle states that are enabled are hardly ever entered: they neither save nor cost anything here",
         )
-        .evidence(format!("{} of {usage} entries", names.join(", ")))
+        .with_evidence(format!("{} of {usage} entries", names.join(", ")))
     })
 }

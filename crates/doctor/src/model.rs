@@ -1,4 +1,4 @@
-//! The simulator's model of the machine, with the present policies.
+//! The simulated model of the machine, with its present policies.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
@@ -12,75 +12,75 @@ use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
-use wakepath_system::capture::machine::describe;
+use wakepath_system::capture::machine::describe_machine;
 use wakepath_system::capture::running::{self, RunningPolicies};
 use wakepath_system::{StateInfo, System};
 use wakepath_workloads::fio;
 
-use crate::calibration::Calibration;
+use crate::calibration::EarlierCalibration;
 
 /// Seed of the first run, and number of runs; results are medians.
 const SEED: u64 = 1;
 const RUNS: u32 = 3;
 
-/// One 4 KiB read at a time, the next as soon as the last is done.
+/// The load of one 4 KiB read at a time, the next as soon as the last is done.
 pub const READS: &str = "one 4 KiB read at a time";
 const READS_JOB: &str =
     "[reads]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\ntime_based\nruntime=200ms\n";
-/// The same with about as much time for work as for a read, so that the clock matters.
+/// The load of reads with about as much computing between them as a read takes, so that the clock matters.
 pub const WORK: &str = "one 4 KiB read at a time and 200,000 cycles of work after each";
-/// A read every 10 ms, so that the machine is mostly idle.
+/// The load of a read every 10 ms, so that the machine is mostly idle.
 pub const QUIET: &str = "a 4 KiB read every 10 ms";
 const QUIET_JOB: &str = "[quiet]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=10000\n\
      time_based\nruntime=2s\n";
-/// A read every 5 s, which finds a drive asleep that sleeps at all.
+/// The load of a read every 5 s, which finds a drive asleep that sleeps at all.
 pub const SELDOM: &str = "a 4 KiB read every 5 s";
 const SELDOM_JOB: &str = "[seldom]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nthinktime=5000000\n\
      time_based\nruntime=60s\n";
 
-/// A machine with its present policies.
+/// The simulated machine with its present policies.
 #[derive(Clone)]
 pub(crate) struct Model {
     /// The machine, with idle states disabled as at present.
     pub(crate) machine: Machine,
     /// Present policies.
     pub(crate) now: PolicySet,
-    /// By cluster: idle states of its first CPU.
+    /// Idle states of each cluster's first CPU.
     states: Vec<Vec<StateInfo>>,
-    /// The host decides the exit times, so that differences in latency and power are unknown.
+    /// Whether the host decides the exit times, so that differences in latency and power are unknown.
     pub(crate) of_host: bool,
 }
 
-/// Whether a state belongs to the host of this virtual machine.
-fn is_of_host(state: &MachineIdleState) -> bool {
+/// Whether an idle state belongs to the host of this virtual machine.
+fn belongs_to_host(state: &MachineIdleState) -> bool {
     matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN)
 }
 
-/// Cost of the present settings over alternative ones.
+/// What the present settings cost over alternative ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
-    /// Mean latency at present minus the alternative's, in us.
+    /// Mean latency at present minus that of the alternative, in us.
     pub(crate) us_per_io: f64,
-    /// The same for power in mW.
+    /// Mean power at present minus that of the alternative, in mW.
     pub(crate) mw: Option<f64>,
     /// The larger of both costs, relative to the present value.
     pub(crate) weight: f64,
-    /// Description of the simulations.
+    /// What was simulated, in words.
     pub(crate) how: String,
 }
 
 impl Model {
-    /// Reads a machine with the policies in force and a calibration's figures, and notes on all of them.
+    /// Reads a machine with the policies in force and a calibration's figures. Also returns notes on all of them.
     pub(crate) fn read(
         system: &System,
-        calibration: Option<&Calibration>,
+        calibration: Option<&EarlierCalibration>,
     ) -> Result<(Self, Vec<String>), MachineError> {
-        let (mut machine, mut notes) = describe(system, "this machine")?;
+        let (mut machine, mut notes) = describe_machine(system, "this machine")?;
         if let Some(calibration) = calibration {
             notes.extend(calibration.apply_to(&mut machine)?);
         }
-        // The machine's notes already mention substitutes.
-        let now = policies(system, &machine)
+        // The machine's own notes already mention substitutes.
+        let now = read_running_policies(system, &machine)
             .or_else(|_| PolicySet::named(["menu", "schedutil"]))
             .map_err(|e| MachineError::Invalid {
                 origin: machine.name.clone(),
@@ -89,7 +89,7 @@ impl Model {
             })?;
         let online = system.cpus();
         let refused: Vec<String> = system
-            .refused_states()
+            .find_mostly_refused_states()
             .into_iter()
             .map(|state| state.name)
             .collect();
@@ -97,8 +97,8 @@ impl Model {
         let states = machine.cluster.iter().map(|cluster| {
             let cpu = online.get(first).copied();
             first += cluster.cpus;
-            let mut states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
-            // A refused state is as good as missing.
+            let mut states = cpu.map_or_else(Vec::new, |cpu| system.read_idle_states(cpu));
+            // An idle state that firmware refuses is as good as missing.
             for state in states.iter_mut().filter(|s| refused.contains(&s.name)) {
                 (state.disabled, state.off_by_default) = (true, true);
             }
@@ -106,7 +106,7 @@ impl Model {
         });
         let model = Self {
             states: states.collect(),
-            of_host: machine.idle_state.iter().any(is_of_host),
+            of_host: machine.idle_state.iter().any(belongs_to_host),
             machine,
             now,
         };
@@ -115,24 +115,24 @@ impl Model {
 
     /// The machine and its policies after applying a set (`settings::policy`). A governor or driver already in use
     /// keeps its keys unless the set gives others. A ceiling also enables states.
-    pub(crate) fn applied(&self, set: &PolicySet) -> (Machine, PolicySet) {
+    pub(crate) fn machine_and_set_after(&self, set: &PolicySet) -> (Machine, PolicySet) {
         let mut machine = self.machine.clone();
         if set
             .idle_states()
             .is_some_and(|limit| limit.ceiling.is_some())
         {
-            self.switch_on(&mut machine);
+            self.enable_user_disabled_states(&mut machine);
         }
         let policies = set.policies().iter().map(|policy| {
-            let adjusted = self.adjust(policy);
+            let adjusted = self.policy_in_use_with_keys_of(policy);
             adjusted.unwrap_or_else(|| policy.clone())
         });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
         (machine, set.or(&self.now))
     }
 
-    /// The governor or driver in use with the keys of a policy, if the policy names the same.
-    fn adjust(&self, policy: &PolicySpec) -> Option<PolicySpec> {
+    /// The policy that results where a policy names the governor or driver in use: the one in use, with the given keys.
+    fn policy_in_use_with_keys_of(&self, policy: &PolicySpec) -> Option<PolicySpec> {
         let now = self.now.get(policy.kind())?;
         let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
         if !by_key || now.mechanism() != policy.mechanism() {
@@ -144,10 +144,10 @@ impl Model {
 
     /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,
     /// stay off.
-    fn switch_on(&self, machine: &mut Machine) {
+    fn enable_user_disabled_states(&self, machine: &mut Machine) {
         for state in &mut machine.idle_state {
             let mut tables = self.states.iter();
-            state.disabled = tables.all(|table| stays_off(table, &state.name));
+            state.disabled = tables.all(|table| is_missing_or_off(table, &state.name));
         }
         let states = machine.idle_state.iter();
         let on: Vec<String> = states
@@ -156,12 +156,13 @@ impl Model {
             .collect();
         for (cluster, table) in machine.cluster.iter_mut().zip(&self.states) {
             for own in &mut cluster.idle_state {
-                own.disabled = on.contains(&own.name) && stays_off(table, &own.name);
+                own.disabled = on.contains(&own.name) && is_missing_or_off(table, &own.name);
             }
             for name in &on {
                 let known = cluster.idle_state.iter().any(|own| own.name == *name);
-                if !known && stays_off(table, name) {
-                    let mut own = ClusterIdleState::named(name, "cpuidle of its first CPU");
+                if !known && is_missing_or_off(table, name) {
+                    let mut own =
+                        ClusterIdleState::without_overrides(name, "cpuidle of its first CPU");
                     own.disabled = true;
                     cluster.idle_state.push(own);
                 }
@@ -169,57 +170,62 @@ impl Model {
         }
     }
 
-    /// By core type: idle states of the first CPU.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &[StateInfo]> {
+    /// The idle states of the first CPU of each core type.
+    pub(crate) fn tables_by_kind(&self) -> impl Iterator<Item = &[StateInfo]> {
         self.states.iter().map(Vec::as_slice)
     }
 
-    /// Name for the present policy of a kind.
-    pub(crate) fn name_of(&self, kind: Kind) -> String {
+    /// The text of the present policy of a kind.
+    pub(crate) fn policy_text_of_kind(&self, kind: Kind) -> String {
         let policy = self.now.get(kind);
         policy.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// What the present way costs against another machine or other policies.
-    pub(crate) fn against(
+    /// What the present machine and policies cost compared to another machine or other policies.
+    pub(crate) fn cost_compared_to(
         &self,
         machine: &Machine,
         policies: &PolicySet,
         load: &str,
         what: &str,
     ) -> Result<Difference, StudyError> {
-        let now = simulate(&self.machine, &self.now, load)?;
-        let then = simulate(machine, policies, load)?;
-        Ok(difference(
+        let now = simulate_load(&self.machine, &self.now, load)?;
+        let then = simulate_load(machine, policies, load)?;
+        Ok(difference_between(
             &now,
             &then,
             format!("simulated, {load}: now against {what}"),
         ))
     }
 
-    /// The machine with all CPUs choosing clocks as in a given cpufreq policy.
+    /// The same model with all CPUs choosing clocks as in a given cpufreq policy.
     ///
     /// # Errors
     /// The cpufreq policy has a preference unknown to the simulator.
-    pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
-        let frequency = running::running_frequency(system, &self.machine, policy, &mut Vec::new())?
-            .on_kernel(system.kernel_version());
+    pub(crate) fn with_clocks_of_policy(
+        &self,
+        system: &System,
+        policy: usize,
+    ) -> Result<Self, SpecError> {
+        let frequency =
+            running::read_frequency_policy(system, &self.machine, policy, &mut Vec::new())?
+                .on_kernel(system.nearest_kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.or(&self.now),
             ..self.clone()
         })
     }
 
-    /// The machine with another drive's declared power states.
-    pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
+    /// The machine with the declared power states of another drive.
+    pub(crate) fn machine_with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
         let mut machine = self.machine.clone();
-        machine.replace_drive(DriveModel::declared(drive));
+        machine.replace_drive(DriveModel::from_declared_drive(drive));
         machine
     }
 }
 
 /// Simulates the machine under a load from this module.
-pub(crate) fn simulate(
+pub(crate) fn simulate_load(
     machine: &Machine,
     policies: &PolicySet,
     load: &str,
@@ -232,7 +238,7 @@ pub(crate) fn simulate(
     simulate_job(machine, policies, load, job)
 }
 
-/// Simulates [`WORK`] on a single CPU.
+/// Simulates the load [`WORK`] on a single CPU.
 pub(crate) fn simulate_work_on(
     machine: &Machine,
     policies: &PolicySet,
@@ -267,46 +273,52 @@ fn simulate_job(
     Ok(comparison.results.into_iter().next().expect("one result"))
 }
 
-/// What the drive alone draws on average, in the first run.
-fn drive_mw(result: &PolicyResult) -> Option<f64> {
+/// Average power of the drive alone in mW, in the first run.
+fn mean_drive_mw(result: &PolicyResult) -> Option<f64> {
     Some(result.runs.first()?.drive.as_ref()?.average_mw)
 }
 
-/// Whether a state is missing on a cluster's CPUs or disabled by the driver.
-fn stays_off(table: &[StateInfo], name: &str) -> bool {
+/// Whether an idle state is missing on a cluster's CPUs, or disabled by the driver.
+fn is_missing_or_off(table: &[StateInfo], name: &str) -> bool {
     let state = table.iter().find(|state| state.name == name);
-    // Clusters without data have the first cluster's states.
+    // Clusters without a table of their own have the first cluster's states.
     !table.is_empty() && state.is_none_or(|state| state.off_by_default)
 }
 
-/// A part of a whole; 0 without a whole.
-fn share(part: f64, whole: f64) -> f64 {
+/// A part divided by the whole; 0 without a whole.
+fn share_or_zero(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Extra cost of `now` over `then`.
-pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
+/// What `now` costs more than `then`, in latency and power.
+pub(crate) fn difference_between(
+    now: &PolicyResult,
+    then: &PolicyResult,
+    how: String,
+) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
-    // Machine power includes drives with power states.
+    // The machine's power includes drives with power states.
     let of_machine = now.mean_mw.zip(then.mean_mw);
-    let both = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
+    let both = of_machine.or_else(|| mean_drive_mw(now).zip(mean_drive_mw(then)));
     let mw = both.map(|(now, then)| now - then);
-    let all_mw = now.mean_mw.or_else(|| drive_mw(now));
-    let of_power = mw.zip(all_mw).map_or(0.0, |(mw, all)| share(mw, all));
+    let all_mw = now.mean_mw.or_else(|| mean_drive_mw(now));
+    let of_power = mw
+        .zip(all_mw)
+        .map_or(0.0, |(mw, all)| share_or_zero(mw, all));
     Difference {
         us_per_io,
         mw,
-        weight: share(us_per_io, now.mean_us).max(of_power).max(0.0),
+        weight: share_or_zero(us_per_io, now.mean_us).max(of_power).max(0.0),
         how,
     }
 }
 
-/// Policies of the running kernel, in its versions.
-fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
+/// Reads the running kernel's policies, in its versions.
+fn read_running_policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
-    // Without cpufreq the clocks stay where they are.
+    // Without cpufreq the clocks stay where they are, as under the governor performance.
     let set = running.set.or(&"performance".parse()?);
-    Ok(set.on_kernel(system.kernel_version()))
+    Ok(set.on_kernel(system.nearest_kernel_version()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Further causes: C1 demotion, latencies declared by intel_idle, and isolated CPUs.
+//! Further findings: C1 demotion, latencies declared by intel_idle, and isolated CPUs.
 
 use wakepath_hardware::machine::{Figure, Origin};
 
@@ -6,15 +6,15 @@ use crate::case::Case;
 use crate::finding::Finding;
 use crate::model::READS;
 
-/// The first release whose intel_idle takes `table=`.
+/// The first kernel release whose intel_idle takes `table=`.
 const FIRST_WITH_TABLE: (u16, u16, u16) = (7, 0, 0);
-/// Ratio between declared and measured exit latency that is reported.
+/// Ratio between declared and measured exit latency from which on a state is reported.
 const FAR: f64 = 1.5;
 
-/// The firmware may answer requests for deep idle states with C1.
-pub(crate) fn c1_demotion(case: &Case<'_>) -> Option<Finding> {
+/// Finds that the firmware may answer requests for deep idle states with C1.
+pub(crate) fn find_c1_demotion(case: &Case<'_>) -> Option<Finding> {
     let path = "sys/devices/system/cpu/cpuidle/intel_c1_demotion";
-    if case.system.root().optional(path)? != "1" {
+    if case.system.root().read_text_if_readable(path)? != "1" {
         return None;
     }
     let set = "c1-demotion[value=off]".parse().ok()?;
@@ -23,17 +23,17 @@ pub(crate) fn c1_demotion(case: &Case<'_>) -> Option<Finding> {
             "c1-demotion",
             "C1 demotion is on: the firmware may keep CPUs that wake up often in C1, whatever the governor asked for",
         )
-        .evidence(format!(
+        .with_evidence(format!(
             "/{path} is 1; usage and time of idle states count what was asked for"
         ))
-        .applies(case, set),
+        .fixed_by_set(case, set),
     )
 }
 
-/// A state whose measured exit latency is far from what intel_idle declares.
-pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
+/// Finds a state whose measured exit latency is far from what intel_idle declares.
+pub(crate) fn find_wrong_declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     let driver = "sys/devices/system/cpu/cpuidle/current_driver";
-    if case.system.root().optional(driver)? != "intel_idle" {
+    if case.system.root().read_text_if_readable(driver)? != "intel_idle" {
         return None;
     }
     let machine = &case.model.machine;
@@ -41,11 +41,11 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
         .package
         .as_ref()
         .map_or(0.0, |package| package.exit_us.value);
-    // The deepest state brings the package down.
+    // The package goes down in the deepest state, so that its exit time is part of the measured one.
     let state = machine.idle_state.last()?;
     let truth = (state.true_exit_us.value + package).ceil();
     let (name, declared) = (state.name.clone(), state.exit_latency_us.value);
-    if !is_measured(&state.true_exit_us) || declared <= FAR * truth {
+    if !is_exit_time_measured(&state.true_exit_us) || declared <= FAR * truth {
         return None;
     }
     let whose = match &state.true_exit_us.origin {
@@ -56,7 +56,7 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     let mut machine = case.model.machine.clone();
     let changed = machine.idle_state.iter_mut().find(|s| s.name == name)?;
     changed.exit_latency_us.value = truth;
-    // Most tables have a fixed ratio of both.
+    // Most tables of intel_idle have a fixed ratio of residency to exit latency.
     changed.target_residency_us.value = (residency * truth / declared).ceil().max(truth);
     let word = format!(
         "intel_idle.table={name}:{truth}:{}",
@@ -64,9 +64,11 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     );
     machine.check().ok()?;
     let what = format!("{name} declared with {truth} us");
-    let simulated = case.model.against(&machine, &case.model.now, READS, &what);
-    let difference = case.or_note("declared-latency", simulated)?;
-    let fix = if case.system.kernel_version().release() >= FIRST_WITH_TABLE {
+    let simulated = case
+        .model
+        .cost_compared_to(&machine, &case.model.now, READS, &what);
+    let difference = case.ok_or_note("declared-latency", simulated)?;
+    let fix = if case.system.nearest_kernel_version().release() >= FIRST_WITH_TABLE {
         format!("put {word} on the kernel command line")
     } else {
         format!("kernels from 7.0 on take {word} on their command line")
@@ -76,17 +78,17 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
             "declared-latency",
             format!("intel_idle declares {declared} us for leaving {name}, which takes {truth} us {whose}"),
         )
-        .evidence(format!(
+        .with_evidence(format!(
             "declared {declared} us exit latency and {residency} us residency; latency requests and governors go by them"
         ))
-        .fix(fix)
-        .costs(&difference),
+        .with_fix(fix)
+        .with_costs(&difference),
     )
 }
 
 /// Whether an exit time was measured, here or on processors of the kind: on a captured machine, other exit times are half
 /// the declared times.
-fn is_measured(figure: &Figure) -> bool {
+fn is_exit_time_measured(figure: &Figure) -> bool {
     match &figure.origin {
         Origin::Measured(_) => true,
         Origin::Assumed(why) => why.starts_with("median"),
@@ -95,7 +97,7 @@ fn is_measured(figure: &Figure) -> bool {
 }
 
 /// CPUs separated by commas, or "none".
-fn list(cpus: &[usize]) -> String {
+fn list_cpus_or_none(cpus: &[usize]) -> String {
     if cpus.is_empty() {
         return "none".to_owned();
     }
@@ -104,29 +106,29 @@ fn list(cpus: &[usize]) -> String {
 }
 
 /// Finds CPUs in `isolcpus=` and `nohz_full=` that drives may still interrupt.
-pub(crate) fn kept_free(case: &Case<'_>) -> Option<Finding> {
+pub(crate) fn find_interrupts_of_kept_cpus(case: &Case<'_>) -> Option<Finding> {
     let isolation = &case.model.machine.isolation;
-    if isolation.is_none() {
+    if isolation.isolates_no_cpu() {
         return None;
     }
     let finding = Finding::new(
         "isolated-cpus",
         "some CPUs are kept free: tasks go there only where they are bound, and without a tick their utilisation is seldom looked at",
     )
-    .evidence(format!(
+    .with_evidence(format!(
         "isolcpus {}; nohz_full {}",
-        list(&isolation.isolcpus),
-        list(&isolation.nohz_full)
+        list_cpus_or_none(&isolation.isolcpus),
+        list_cpus_or_none(&isolation.nohz_full)
     ));
     if isolation.managed_irq || isolation.isolcpus.is_empty() {
         return Some(finding);
     }
     Some(
         finding
-            .evidence("without managed_irq, interrupts of drives come to them as well")
-            .fix(format!(
+            .with_evidence("without managed_irq, interrupts of drives come to them as well")
+            .with_fix(format!(
                 "put isolcpus=managed_irq,domain,{} on the kernel command line",
-                list(&isolation.isolcpus)
+                list_cpus_or_none(&isolation.isolcpus)
             )),
     )
 }

@@ -1,9 +1,9 @@
-//! The path of an I/O: polling time before sleep, and the completing CPU.
+//! Findings about the path of an I/O: polling time before sleep, and the completing CPU.
 
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
 use wakepath_system::System;
-use wakepath_units::printable::shell_word;
+use wakepath_units::printable::quote_shell_word;
 
 use crate::case::Case;
 use crate::counters;
@@ -13,16 +13,16 @@ use crate::model::READS;
 /// Default for `guest_halt_poll_ns` (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.12).
 const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";
 
-/// The polling limit in force against the gaps of the load.
-pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
+/// Finds a polling limit that does not fit the gaps of the load.
+pub(crate) fn find_wrong_polling_limit(case: &mut Case<'_>) -> Option<Finding> {
     if matches!(case.model.now.idle(), Some(IdlePolicy::Haltpoll(..))) {
-        return haltpoll(case);
+        return find_haltpoll_without_polling(case);
     }
     let states = case.model.machine.declared_idle_states().ok()?;
-    // Without a polling state nothing polls.
+    // Without a polling state the CPUs never poll.
     states.first().filter(|s| s.polling)?;
     let limit = poll::limit(&states, case.model.machine.tick_rate(), None);
-    let (disk, gap_us) = counters::mean_read(case.system)?;
+    let (disk, gap_us) = counters::busiest_drive_mean_read_us(case.system)?;
     let limit_us = limit.0 as f64 / 1e3;
     if gap_us <= limit_us {
         return None;
@@ -31,54 +31,54 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
         "polling-limit",
         format!("idle CPUs poll for at most {limit_us:.0} us, which is shorter than a read takes"),
     )
-    .evidence(format!(
+    .with_evidence(format!(
         "polling limit {limit_us:.0} us, from the idle states and HZ {}; reads of {disk} took {gap_us:.0} us on average",
         case.model.machine.tick_rate().hz()
     ));
-    // What polling through a read would be worth, as far as the kernel could be asked for it.
+    // What polling through a whole read would gain, as far as the kernel can be told to.
     let poll = format!("poll[request_us={}]", gap_us.ceil());
     let policies = case.model.now.with(poll.parse().ok()?).ok()?;
     let what = format!("a limit of {:.0} us", gap_us.ceil());
     let simulated = case
         .model
-        .against(&case.model.machine, &policies, READS, &what);
-    let difference = case.or_note("polling-limit", simulated)?;
-    let shallow = super::idle::shallow_only(case).map_or_else(String::new, |set| {
-        let command = case.apply(&set);
+        .cost_compared_to(&case.model.machine, &policies, READS, &what);
+    let difference = case.ok_or_note("polling-limit", simulated)?;
+    let shallow = super::idle::set_for_shallow_states(case).map_or_else(String::new, |set| {
+        let command = case.apply_command(&set);
         format!("; a latency limit keeps the sleep after it shallow: {command}")
     });
-    let finding = finding.fix(format!("stock kernels have no setting for it{shallow}"));
+    let finding = finding.with_fix(format!("stock kernels have no setting for it{shallow}"));
     Some(Finding {
-        // No user can change this, so that changeable findings rank higher.
+        // No user can change this limit, so that changeable findings rank higher.
         weight: 0.0,
-        ..finding.costs(&difference)
+        ..finding.with_costs(&difference)
     })
 }
 
-/// A guest that uses haltpoll, and does not poll.
-fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
+/// Finds a guest that uses haltpoll, and does not poll.
+fn find_haltpoll_without_polling(case: &mut Case<'_>) -> Option<Finding> {
     let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
-    let ns = case.system.root().number(path)?;
+    let ns = case.system.root().read_number_if_readable(path)?;
     if ns > 0 {
         return None;
     }
     let set = HALTPOLL_DEFAULT.parse().ok()?;
-    let priced = case.price("haltpoll-off", set, READS, HALTPOLL_DEFAULT)?;
+    let priced = case.simulate_gain("haltpoll-off", set, READS, HALTPOLL_DEFAULT)?;
     Some(
         Finding::new(
             "haltpoll-off",
             "the idle governor is haltpoll, but it polls for 0 ns: every wait goes to the host",
         )
-        .evidence(format!("/{path} is 0"))
-        .priced(case, priced),
+        .with_evidence(format!("/{path} is 0"))
+        .fixed_by_priced_set(case, priced),
     )
 }
 
-/// Finds completions on other CPUs than the submitting ones.
-pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
-    let disk = case.system.disks().into_iter().next()?;
+/// Finds completions that run on other CPUs than the submitting ones.
+pub(crate) fn find_remote_completions(case: &mut Case<'_>) -> Option<Finding> {
+    let disk = case.system.drive_block_devices().into_iter().next()?;
     let cpus = case.system.cpus();
-    let queues = queues(case.system, &disk);
+    let queues = read_queue_cpus(case.system, &disk);
     if queues.is_empty() || cpus.len() < 2 {
         return None;
     }
@@ -89,12 +89,12 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
     let elsewhere = shared as f64 / cpus.len() as f64;
     let mut local = case.model.machine.clone();
     local.io_path.completion.queues = None;
-    let simulated = case
-        .model
-        .against(&local, &case.model.now, READS, "a queue for each CPU");
-    let difference = case.or_note("completions-elsewhere", simulated)?;
+    let simulated =
+        case.model
+            .cost_compared_to(&local, &case.model.now, READS, "a queue for each CPU");
+    let difference = case.ok_or_note("completions-elsewhere", simulated)?;
     let path = format!("sys/block/{disk}/queue/rq_affinity");
-    let setting = case.system.root().optional(&path);
+    let setting = case.system.root().read_text_if_readable(&path);
     let affinity = setting.unwrap_or_else(|| "unknown".to_owned());
     Some(
         Finding::new(
@@ -105,32 +105,32 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
                 100.0 * elsewhere
             ),
         )
-        .evidence(format!(
+        .with_evidence(format!(
             "{} hardware queue(s) for {} CPUs; rq_affinity {affinity}",
             queues.len(),
             cpus.len()
         ))
-        .fix(if affinity == "2" {
+        .with_fix(if affinity == "2" {
             "the drive, or the host of this virtual machine, gives no more queues".to_owned()
         } else {
             format!(
                 "echo 2 > {}",
-                shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
+                quote_shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
             )
         })
-        .costs(&difference),
+        .with_costs(&difference),
     )
 }
 
-/// CPUs of each hardware queue.
-fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
+/// Reads the CPUs of each hardware queue.
+fn read_queue_cpus(system: &System, disk: &str) -> Vec<Vec<usize>> {
     let directory = format!("sys/block/{disk}/mq");
-    let numbers = system.root().numbered(&directory, "");
+    let numbers = system.root().list_entry_numbers(&directory, "");
     let lists = numbers.into_iter().filter_map(|queue| {
         let path = format!("{directory}/{queue}/cpu_list");
-        let text = system.root().optional(&path)?;
-        // With a space after each comma.
-        wakepath_units::cpus::parse(&text.replace(' ', ""))
+        let text = system.root().read_text_if_readable(&path)?;
+        // The kernel's list of a queue's CPUs has a space after each comma.
+        wakepath_units::cpus::parse_cpu_list(&text.replace(' ', ""))
     });
     lists.collect()
 }

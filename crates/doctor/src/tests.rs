@@ -11,12 +11,15 @@ use wakepath_policies::PolicySet;
 use wakepath_settings::{Session, SettingsPlan, Targets, policy};
 use wakepath_system::{Root, System};
 
-use crate::model::{Model, READS, simulate};
+use crate::model::{Model, READS, simulate_load};
 
 fn apply(system: &System, set: &PolicySet) {
-    let wanted = policy::resolve(system, set, &Targets::default()).unwrap();
-    let plan = SettingsPlan::new(system, wanted).unwrap();
-    Session::open(system).unwrap().apply(&plan).unwrap();
+    let wanted = policy::resolve_to_settings(system, set, &Targets::default()).unwrap();
+    let plan = SettingsPlan::from_wanted(system, wanted).unwrap();
+    Session::open_and_recover(system)
+        .unwrap()
+        .apply_plan(&plan)
+        .unwrap();
 }
 
 /// What is priced is what `wakepath apply` then makes of the machine.
@@ -33,17 +36,17 @@ fn a_set_is_priced_as_it_is_applied() {
         ("idle-states[ceiling=C1E]", "idle-states[ceiling=C8]"),
     ] {
         let directory = captured::copy_of_laptop();
-        let system = System::new(Root::at(directory.path()));
+        let system = System::new(Root::at_directory(directory.path()));
         let set: PolicySet = set.parse().unwrap();
         apply(&system, &before.parse().unwrap());
         let (model, _) = Model::read(&system, None).unwrap();
-        let (machine, policies) = model.applied(&set);
-        let priced = simulate(&machine, &policies, READS).unwrap();
+        let (machine, policies) = model.machine_and_set_after(&set);
+        let priced = simulate_load(&machine, &policies, READS).unwrap();
         apply(&system, &set);
         let (after, _) = Model::read(&system, None).unwrap();
-        let found = simulate(&after.machine, &after.now, READS).unwrap();
+        let found = simulate_load(&after.machine, &after.now, READS).unwrap();
         assert_eq!(priced.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
-        let without = simulate(&model.machine, &model.now, READS).unwrap();
+        let without = simulate_load(&model.machine, &model.now, READS).unwrap();
         assert_ne!(without.mean_us.to_bits(), found.mean_us.to_bits(), "{set}");
     }
 }

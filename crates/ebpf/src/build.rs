@@ -12,7 +12,7 @@ const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 /// the object is empty then, and `NAME.missing` beside it says why. `user` is who will not work then.
 ///
 /// `headers` are further files of the crate that the programs include.
-pub fn compile(name: &str, headers: &[&str], user: &str) {
+pub fn compile_program_in_build_script(name: &str, headers: &[&str], user: &str) {
     let source = format!("bpf/{name}.bpf.c");
     for file in headers.iter().copied().chain([source.as_str(), INCLUDE]) {
         println!("cargo::rerun-if-changed={file}");
@@ -26,7 +26,7 @@ pub fn compile(name: &str, headers: &[&str], user: &str) {
         Ok(()) => String::new(),
         Err(reason) => {
             println!("cargo::warning={user} will not work: {reason}");
-            // An empty object stands for none.
+            // An empty object file stands for missing programs.
             let _ = fs::write(&object, "");
             reason
         }
@@ -36,7 +36,7 @@ pub fn compile(name: &str, headers: &[&str], user: &str) {
 
 fn run_clang(source: &str, object: &Path) -> Result<(), String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    // How bpf_tracing.h calls the architectures.
+    // The name that bpf_tracing.h has for the target's architecture.
     let architecture = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("x86_64") => "x86",
         Ok("aarch64") => "arm64",
@@ -48,7 +48,7 @@ fn run_clang(source: &str, object: &Path) -> Result<(), String> {
         _ => "bpfel",
     };
     let output = Command::new(&clang)
-        // -g: type information, by which the loader adapts the programs to the running kernel.
+        // The option -g adds type information, by which the loader adapts the programs to the running kernel.
         .args(["-O2", "-g", "-Wall", "-Werror", "-target", endian])
         .arg(format!("-D__TARGET_ARCH_{architecture}"))
         .args(["-I", INCLUDE, "-c", source, "-o"])

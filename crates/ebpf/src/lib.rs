@@ -1,5 +1,5 @@
-//! Shared by all eBPF programs: compilation in build scripts (the module `build`), loading on the running kernel,
-//! refusals in words, and the programs' cost.
+//! What all eBPF programs need: compilation in build scripts (the module `build`), loading on the running kernel,
+//! explained failures, and the programs' cost.
 
 #[cfg(feature = "build")]
 pub mod build;
@@ -9,6 +9,6 @@ mod load;
 mod meter;
 
 #[cfg(all(feature = "load", target_os = "linux"))]
-pub use load::{LoadError, cause, kernel_types, refusal};
+pub use load::{LoadError, error_with_causes, explain_load_failure, read_kernel_btf};
 #[cfg(all(feature = "load", target_os = "linux"))]
 pub use meter::{Meter, Overhead};

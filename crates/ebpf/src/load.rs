@@ -1,4 +1,4 @@
-//! Why eBPF programs do not run.
+//! Why eBPF programs cannot be loaded, explained to users.
 
 use aya::Btf;
 use thiserror::Error;
@@ -9,7 +9,7 @@ pub enum LoadError {
     /// Wakepath was built without eBPF programs.
     #[error("wakepath has no eBPF programs: {0}")]
     NoPrograms(&'static str),
-    /// The kernel has no type information.
+    /// The running kernel has no type information (BTF).
     #[error(
         "the kernel has no type information (/sys/kernel/btf/vmlinux), which eBPF programs need: use a kernel built \
          with CONFIG_DEBUG_INFO_BTF"
@@ -18,7 +18,7 @@ pub enum LoadError {
     /// Not root.
     #[error("{0} needs root, or the capabilities CAP_BPF and CAP_PERFMON: run it with sudo")]
     NotPermitted(&'static str),
-    /// Even root may not.
+    /// The system refuses eBPF programs even to root.
     #[error(
         "the kernel refuses eBPF programs even from root ({0}): kernel lockdown (/sys/kernel/security/lockdown), a \
          container without CAP_BPF and CAP_PERFMON, or a kernel without CONFIG_BPF_SYSCALL"
@@ -29,16 +29,16 @@ pub enum LoadError {
     Unsupported(String),
 }
 
-/// The running kernel's types.
+/// Reads the running kernel's types (BTF).
 ///
 /// # Errors
 /// It does not tell them.
-pub fn kernel_types() -> Result<Btf, LoadError> {
+pub fn read_kernel_btf() -> Result<Btf, LoadError> {
     Btf::from_sys_fs().map_err(|_| LoadError::NoTypes)
 }
 
 /// Explains a failed load to users. `what` is the intended action, as the first word of a sentence.
-pub fn refusal(what: &'static str, text: String) -> LoadError {
+pub fn explain_load_failure(what: &'static str, text: String) -> LoadError {
     let denied = text.contains("Operation not permitted") || text.contains("Permission denied");
     match denied {
         true if rustix::process::geteuid().is_root() => LoadError::Refused(text),
@@ -47,8 +47,8 @@ pub fn refusal(what: &'static str, text: String) -> LoadError {
     }
 }
 
-/// The innermost cause, on one line: the kernel's own message.
-pub fn cause(error: &dyn std::error::Error) -> String {
+/// The innermost cause of an error, on one line: the kernel's own message.
+pub fn error_with_causes(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

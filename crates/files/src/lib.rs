@@ -1,11 +1,11 @@
-//! Files from strangers. Every file that a user names, or that lies in a foreign directory, is opened here.
+//! Opens files from strangers: every file that a user names, or that lies in a foreign directory.
 //!
 //! Only regular files are opened: a FIFO would block for ever, and opening a device can do something. Only so many bytes are
 //! read as the caller allows. They are counted as they come, since files grow and special ones have no length.
 //!
-//! - [`open`], [`read`] and [`read_text`]: a file that the user names; links are followed.
+//! - [`open_regular_file`], [`read_file_up_to`] and [`read_text_up_to`]: a file that the user names; links are followed.
 //! - [`Tree`]: a directory that confines every path.
-//! - [`open_in`]: a file in a folder that is held open.
+//! - [`open_regular_in_folder`]: a file in a folder that is held open.
 //! - [`read_up_to`]: anything else that can be read, such as standard input.
 
 mod regular;
@@ -23,14 +23,14 @@ pub use regular::read_up_to;
 pub use resolve::Links;
 pub use tree::Tree;
 
-use regular::{open_regular, utf8_text};
+use regular::{open_checked_regular, require_utf8};
 
 /// Opens a regular file for reading.
 ///
 /// # Errors
 /// The system's; `InvalidInput` for anything but a regular file.
-pub fn open(path: &Path) -> io::Result<File> {
-    open_regular(
+pub fn open_regular_file(path: &Path) -> io::Result<File> {
+    open_checked_regular(
         |flags| Ok(openat(CWD, path, flags, Mode::empty())?),
         OFlags::RDONLY,
     )
@@ -39,9 +39,9 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a regular file in an open folder; links are refused.
 ///
 /// # Errors
-/// As [`open`].
-pub fn open_in(folder: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
-    open_regular(
+/// As [`open_regular_file`].
+pub fn open_regular_in_folder(folder: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
+    open_checked_regular(
         |flags| {
             let flags = flags | OFlags::NOFOLLOW;
             Ok(openat(&folder, name, flags, Mode::empty())?)
@@ -53,15 +53,15 @@ pub fn open_in(folder: impl AsFd, name: &str, flags: OFlags) -> io::Result<File>
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open`]; `FileTooLarge` for a longer one.
-pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    read_up_to(open(path)?, limit)
+/// As [`open_regular_file`]; `FileTooLarge` for a longer one.
+pub fn read_file_up_to(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_up_to(open_regular_file(path)?, limit)
 }
 
 /// Reads a regular UTF-8 file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`read`]; `InvalidData` for what is not UTF-8.
-pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
-    utf8_text(read(path, limit)?)
+/// As [`read_file_up_to`]; `InvalidData` for what is not UTF-8.
+pub fn read_text_up_to(path: &Path, limit: u64) -> io::Result<String> {
+    require_utf8(read_file_up_to(path, limit)?)
 }

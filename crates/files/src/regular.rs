@@ -1,4 +1,4 @@
-//! Bounded reading of regular files.
+//! Opens regular files only, and reads a bounded number of bytes.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -21,27 +21,27 @@ pub fn read_up_to(source: impl Read, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes as text.
-pub(crate) fn utf8_text(bytes: Vec<u8>) -> io::Result<String> {
+/// The bytes as UTF-8 text; other bytes are an error.
+pub(crate) fn require_utf8(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
 /// Opens a regular file. `opens` is called twice: first for a handle that touches nothing, then with `flags`.
-pub(crate) fn open_regular(
+pub(crate) fn open_checked_regular(
     opens: impl Fn(OFlags) -> io::Result<rustix::fd::OwnedFd>,
     flags: OFlags,
 ) -> io::Result<File> {
     let untouched = flags & OFlags::NOFOLLOW;
-    check_regular(&opens(untouched | OFlags::PATH | OFlags::CLOEXEC)?)?;
-    // A FIFO may have taken the file's place between the two calls.
+    check_is_regular(&opens(untouched | OFlags::PATH | OFlags::CLOEXEC)?)?;
+    // A FIFO may have taken the file's place between the two calls of `opens`.
     let opened = opens(flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)?;
-    check_regular(&opened)?;
+    check_is_regular(&opened)?;
     Ok(opened.into())
 }
 
-/// Refuses everything but regular files.
-fn check_regular(opened: &rustix::fd::OwnedFd) -> io::Result<()> {
+/// Refuses an opened file that is no regular file.
+fn check_is_regular(opened: &rustix::fd::OwnedFd) -> io::Result<()> {
     let kind = match FileType::from_raw_mode(fstat(opened)?.st_mode) {
         FileType::RegularFile => return Ok(()),
         FileType::Directory => "a directory",

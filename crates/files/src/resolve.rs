@@ -1,4 +1,4 @@
-//! Opening a path below a directory: by `openat2` where the kernel has it (5.6), else component by component.
+//! Opens a path below a directory: by `openat2` where the kernel has it (5.6), else component by component.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,12 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
-/// Links followed while a path is resolved: as many as the kernel follows.
+/// Limit on links followed while a path is resolved: as many as the kernel follows.
 const MOST_LINKS: usize = 40;
-/// `openat2` asks to be called again if something was moved while it looked.
+/// Number of attempts: `openat2` asks to be called again if something was moved while it looked.
 const TRIES: usize = 16;
 
-/// What becomes of links on the way to a file below a directory.
+/// What is done about links on the way to a file below a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// No path may contain a link or `..`: for data made by somebody else.
@@ -25,15 +25,15 @@ pub enum Links {
     InTree,
 }
 
-/// Opens `path` relative to `base`.
-pub(crate) fn open(
+/// Opens `path` relative to `base`, without leaving `base`.
+pub(crate) fn open_resolving_links(
     base: &OwnedFd,
     path: &Path,
     flags: OFlags,
     links: Links,
 ) -> io::Result<OwnedFd> {
     if path.as_os_str().is_empty() {
-        return open(base, Path::new("."), flags, links);
+        return open_resolving_links(base, Path::new("."), flags, links);
     }
     let how = ResolveFlags::NO_MAGICLINKS
         | match links {
@@ -45,23 +45,29 @@ pub(crate) fn open(
             Err(Errno::AGAIN) => {}
             // The kernel is too old, or a sandbox forbids the call.
             Err(Errno::NOSYS | Errno::PERM) => break,
-            Err(Errno::LOOP) if links == Links::Refused => return Err(link_refused()),
+            Err(Errno::LOOP) if links == Links::Refused => return Err(link_refused_error()),
             opened => return Ok(opened?),
         }
     }
-    by_component(base, path, flags, links)
+    open_by_components(base, path, flags, links)
 }
 
-fn link_refused() -> io::Error {
+fn link_refused_error() -> io::Error {
     let message = "is a link, or has one on its way; only files below the directory are read";
     io::Error::new(ErrorKind::InvalidInput, message)
 }
 
-/// The same without `openat2`. No component is opened through a link: links are read, and their parts are walked in turn.
-fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
-    // The folders on the way, for `..`; empty at the base, whose `..` is itself.
+/// Opens `path` relative to `base` without `openat2`. No component is opened through a link: links are read, and their
+/// parts are walked in turn.
+fn open_by_components(
+    base: &OwnedFd,
+    path: &Path,
+    flags: OFlags,
+    links: Links,
+) -> io::Result<OwnedFd> {
+    // The folders that were passed, for `..`; empty at the base, whose `..` is itself.
     let mut way: Vec<OwnedFd> = Vec::new();
-    let mut left: VecDeque<OsString> = parts(path.as_os_str(), &mut way);
+    let mut left: VecDeque<OsString> = push_components_reversed(path.as_os_str(), &mut way);
     let mut followed = 0;
     while let Some(name) = left.pop_front() {
         if name == ".." {
@@ -75,7 +81,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
         let last = left.is_empty();
         if kind == FileType::Symlink {
             if links == Links::Refused {
-                return Err(link_refused());
+                return Err(link_refused_error());
             }
             if last && flags.contains(OFlags::NOFOLLOW) {
                 return Ok(openat(here, name.as_os_str(), flags, Mode::empty())?);
@@ -85,7 +91,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
                 return Err(Errno::LOOP.into());
             }
             let target = OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes());
-            let mut unresolved = parts(&target, &mut way);
+            let mut unresolved = push_components_reversed(&target, &mut way);
             unresolved.append(&mut left);
             left = unresolved;
         } else if last {
@@ -106,8 +112,8 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
     Ok(openat(here, ".", flags, Mode::empty())?)
 }
 
-/// The components of a path; an absolute path starts at the base again.
-fn parts(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
+/// The components of a path that are still to be walked; an absolute path empties `way`, so that it starts at the base.
+fn push_components_reversed(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
     let mut parts = VecDeque::new();
     for part in Path::new(path).components() {
         match part {
@@ -117,7 +123,7 @@ fn parts(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
             Component::Normal(name) => parts.push_back(name.to_owned()),
         }
     }
-    // `folder/` is the folder and nothing else.
+    // A path such as `folder/` must be a folder.
     if path.as_bytes().ends_with(b"/") && !parts.is_empty() {
         parts.push_back(OsString::from("."));
     }
@@ -203,21 +209,22 @@ mod tests {
         let (_directory, root) = tree();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         for links in [Links::InTree, Links::Refused] {
-            let tree = Tree::open(&root, links).unwrap();
+            let tree = Tree::open_folder(&root, links).unwrap();
             for path in PATHS {
                 if links == Links::Refused && (path.contains("..") || path.starts_with('/')) {
-                    tree.open_any(Path::new(path), flags).unwrap_err();
+                    tree.open_file_or_folder(Path::new(path), flags)
+                        .unwrap_err();
                     continue;
                 }
                 let path = Path::new(path);
                 let base = rustix::fs::open(&root, OFlags::PATH, Mode::empty()).unwrap();
-                let one = seen(open(&base, path, flags, links));
+                let one = seen(open_resolving_links(&base, path, flags, links));
                 let walked = if path.as_os_str().is_empty() {
                     Path::new(".")
                 } else {
                     path
                 };
-                let other = seen(by_component(&base, walked, flags, links));
+                let other = seen(open_by_components(&base, walked, flags, links));
                 assert_eq!(one, other, "{} {links:?}", path.display());
                 assert_ne!(one, "foreign", "{}", path.display());
             }
@@ -225,13 +232,13 @@ mod tests {
     }
 
     fn read(tree: &Tree, path: &str) -> Option<String> {
-        tree.read_text(Path::new(path), 100).ok()
+        tree.read_text_up_to(Path::new(path), 100).ok()
     }
 
     #[test]
     fn links_stay_inside() {
         let (_directory, root) = tree();
-        let tree = Tree::open(&root, Links::InTree).unwrap();
+        let tree = Tree::open_folder(&root, Links::InTree).unwrap();
         for path in [
             "sys/class/cpu0/idle/name",
             "sys/class/absolute/idle/name",

@@ -1,4 +1,4 @@
-//! A foreign directory whose files may not lead out.
+//! A directory made by strangers, whose files may not lead out of it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::regular::{open_regular, read_up_to, utf8_text};
+use crate::regular::{open_checked_regular, read_up_to, require_utf8};
 use crate::resolve::{self, Links};
 
 /// A directory, held open. Nothing outside is ever opened, whatever paths and links say.
@@ -25,7 +25,7 @@ impl Tree {
     ///
     /// # Errors
     /// The system's; it is no directory.
-    pub fn open(path: &Path, links: Links) -> io::Result<Self> {
+    pub fn open_folder(path: &Path, links: Links) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let base = openat(CWD, path, flags, Mode::empty())?;
         Ok(Self { base, links })
@@ -35,47 +35,47 @@ impl Tree {
     ///
     /// # Errors
     /// The system's; `InvalidInput` for a path that leads out of the directory, or over a link that is refused.
-    pub fn open_any(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    pub fn open_file_or_folder(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         if self.links == Links::Refused
-            && let Some(problem) = leads_out(path)
+            && let Some(problem) = why_path_leads_out(path)
         {
             return Err(io::Error::new(ErrorKind::InvalidInput, problem));
         }
-        resolve::open(&self.base, path, flags | OFlags::CLOEXEC, self.links)
+        resolve::open_resolving_links(&self.base, path, flags | OFlags::CLOEXEC, self.links)
     }
 
-    /// Opens a regular file.
+    /// Opens a regular file below the directory.
     ///
     /// # Errors
-    /// As [`Self::open_any`]; `InvalidInput` for anything but a regular file.
+    /// As [`Self::open_file_or_folder`]; `InvalidInput` for anything but a regular file.
     pub fn open_file(&self, path: &Path, flags: OFlags) -> io::Result<File> {
-        open_regular(|flags| self.open_any(path, flags), flags)
+        open_checked_regular(|flags| self.open_file_or_folder(path, flags), flags)
     }
 
     /// Reads a regular file of at most `limit` bytes.
     ///
     /// # Errors
     /// As [`Self::open_file`]; `FileTooLarge` for a longer one.
-    pub fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    pub fn read_file_up_to(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         read_up_to(self.open_file(path, OFlags::RDONLY)?, limit)
     }
 
     /// Reads a regular UTF-8 file of at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`Self::read`]; `InvalidData` for what is not UTF-8.
-    pub fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
-        utf8_text(self.read(path, limit)?)
+    /// As [`Self::read_file_up_to`]; `InvalidData` for what is not UTF-8.
+    pub fn read_text_up_to(&self, path: &Path, limit: u64) -> io::Result<String> {
+        require_utf8(self.read_file_up_to(path, limit)?)
     }
 
-    /// The names in a folder, in order.
+    /// The names in a folder below the directory, sorted.
     ///
     /// # Errors
-    /// As [`Self::open_any`].
-    pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+    /// As [`Self::open_file_or_folder`].
+    pub fn list_names(&self, path: &Path) -> io::Result<Vec<OsString>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
         let mut names = Vec::new();
-        for entry in Dir::new(self.open_any(path, flags)?)? {
+        for entry in Dir::new(self.open_file_or_folder(path, flags)?)? {
             let name = entry?.file_name().to_bytes().to_vec();
             if name != b"." && name != b".." {
                 names.push(OsString::from_vec(name));
@@ -85,14 +85,14 @@ impl Tree {
         Ok(names)
     }
 
-    /// Makes a folder and its missing parents.
+    /// Makes a folder below the directory, with its missing parents.
     ///
     /// # Errors
-    /// As [`Self::open_any`].
-    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+    /// As [`Self::open_file_or_folder`].
+    pub fn make_folder_with_parents(&self, path: &Path) -> io::Result<()> {
         let mut above = PathBuf::new();
         for part in path.components() {
-            let parent = self.open_any(&above, OFlags::PATH | OFlags::DIRECTORY)?;
+            let parent = self.open_file_or_folder(&above, OFlags::PATH | OFlags::DIRECTORY)?;
             above.push(part);
             let mode = Mode::RWXU | Mode::RWXG | Mode::RWXO;
             match mkdirat(parent, part.as_os_str(), mode) {
@@ -100,7 +100,7 @@ impl Tree {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.open_any(path, OFlags::PATH | OFlags::DIRECTORY)
+        self.open_file_or_folder(path, OFlags::PATH | OFlags::DIRECTORY)
             .map(|_| ())
     }
 
@@ -108,12 +108,12 @@ impl Tree {
     /// elsewhere keeps the old content.
     ///
     /// # Errors
-    /// As [`Self::open_any`]; a folder of this name is there.
-    pub fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+    /// As [`Self::open_file_or_folder`]; a folder of this name is there.
+    pub fn replace_file(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let parent = path.parent().unwrap_or(Path::new(""));
-        self.make_folder(parent)?;
+        self.make_folder_with_parents(parent)?;
         let name = path.file_name().unwrap_or_default();
-        let folder = self.open_any(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        let folder = self.open_file_or_folder(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         match unlinkat(&folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -123,18 +123,18 @@ impl Tree {
         File::from(openat(folder, name, flags, mode)?).write_all(content)
     }
 
-    /// Identity of the directory on the running system: device and inode.
+    /// Device and inode numbers of the directory, which identify it on the running system.
     ///
     /// # Errors
     /// The system's.
-    pub fn identity(&self) -> io::Result<(u64, u64)> {
+    pub fn device_and_inode(&self) -> io::Result<(u64, u64)> {
         let about = fstat(&self.base)?;
         Ok((about.st_dev, about.st_ino))
     }
 }
 
-/// The reason why a path may lead out of a directory, if any.
-fn leads_out(path: &Path) -> Option<&'static str> {
+/// The reason why a path may lead out of the directory; `None` if it cannot.
+fn why_path_leads_out(path: &Path) -> Option<&'static str> {
     path.components().find_map(|part| match part {
         Component::Prefix(_) | Component::RootDir => {
             Some("is an absolute path; only files below the directory are read")

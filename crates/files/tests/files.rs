@@ -11,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
-use wakepath_files::{Links, Tree, open, read, read_text};
+use wakepath_files::{Links, Tree, open_regular_file, read_file_up_to, read_text_up_to};
 
 /// A folder with a file, a FIFO, a socket, a folder, and links.
 fn folder() -> tempfile::TempDir {
@@ -45,41 +45,44 @@ fn only_regular_files_are_read() {
         ("socket", "a socket"),
     ] {
         let path = folder.path().join(name);
-        let error = open(&path).unwrap_err();
+        let error = open_regular_file(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{name}");
         assert!(error.to_string().contains(kind), "{error}");
-        let tree = Tree::open(folder.path(), Links::Refused).unwrap();
+        let tree = Tree::open_folder(folder.path(), Links::Refused).unwrap();
         let error = tree.open_file(Path::new(name), OFlags::RDONLY).unwrap_err();
         assert!(error.to_string().contains(kind), "{error}");
     }
     for device in ["/dev/zero", "/dev/null"] {
-        let error = read(Path::new(device), 100).unwrap_err();
+        let error = read_file_up_to(Path::new(device), 100).unwrap_err();
         assert!(error.to_string().contains("a device"), "{error}");
     }
     // Of a user's own path.
-    assert_eq!(read_text(&folder.path().join("link"), 4).unwrap(), "text");
+    assert_eq!(
+        read_text_up_to(&folder.path().join("link"), 4).unwrap(),
+        "text"
+    );
 }
 
 #[test]
 fn bytes_are_counted_as_they_come() {
     let folder = folder();
-    let error = read(&folder.path().join("file"), 3).unwrap_err();
+    let error = read_file_up_to(&folder.path().join("file"), 3).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FileTooLarge);
     assert!(error.to_string().contains("more than 3 bytes"), "{error}");
     // Files of /proc have no length.
     assert_eq!(fs::metadata("/proc/self/status").unwrap().len(), 0);
-    read(Path::new("/proc/self/status"), 10).unwrap_err();
-    read(Path::new("/proc/self/status"), 1 << 20).unwrap();
-    let error = read_text(&folder.path().join("bytes"), 10).unwrap_err();
+    read_file_up_to(Path::new("/proc/self/status"), 10).unwrap_err();
+    read_file_up_to(Path::new("/proc/self/status"), 1 << 20).unwrap();
+    let error = read_text_up_to(&folder.path().join("bytes"), 10).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidData);
 }
 
 #[test]
 fn no_path_leads_out_of_a_directory() {
     let folder = folder();
-    let tree = Tree::open(folder.path(), Links::Refused).unwrap();
+    let tree = Tree::open_folder(folder.path(), Links::Refused).unwrap();
     assert_eq!(
-        tree.read_text(Path::new("inside/file"), 10).unwrap(),
+        tree.read_text_up_to(Path::new("inside/file"), 10).unwrap(),
         "inner"
     );
     for path in [
@@ -90,13 +93,13 @@ fn no_path_leads_out_of_a_directory() {
         "inside/../file",
         "/etc/passwd",
     ] {
-        let error = tree.read(Path::new(path), 1 << 20).unwrap_err();
+        let error = tree.read_file_up_to(Path::new(path), 1 << 20).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{path}: {error}");
     }
-    let names = tree.names(Path::new("")).unwrap();
+    let names = tree.list_names(Path::new("")).unwrap();
     assert_eq!(names.len(), 8);
-    assert_eq!(tree.names(Path::new("inside")).unwrap(), ["file"]);
-    tree.names(Path::new("linked")).unwrap_err();
+    assert_eq!(tree.list_names(Path::new("inside")).unwrap(), ["file"]);
+    tree.list_names(Path::new("linked")).unwrap_err();
 }
 
 #[test]
@@ -107,13 +110,16 @@ fn nothing_is_written_through_a_link() {
     symlink(elsewhere.path(), folder.path().join("sys")).unwrap();
     symlink(&target, folder.path().join("about.txt")).unwrap();
     fs::hard_link(&target, folder.path().join("hard")).unwrap();
-    let tree = Tree::open(folder.path(), Links::Refused).unwrap();
-    tree.write(Path::new("sys/kernel/x"), b"x").unwrap_err();
-    tree.write(Path::new("sys/target"), b"x").unwrap_err();
-    tree.write(Path::new("../x"), b"x").unwrap_err();
-    tree.write(Path::new("about.txt"), b"new").unwrap();
-    tree.write(Path::new("hard"), b"new").unwrap();
-    tree.write(Path::new("proc/sys/kernel/x"), b"deep").unwrap();
+    let tree = Tree::open_folder(folder.path(), Links::Refused).unwrap();
+    tree.replace_file(Path::new("sys/kernel/x"), b"x")
+        .unwrap_err();
+    tree.replace_file(Path::new("sys/target"), b"x")
+        .unwrap_err();
+    tree.replace_file(Path::new("../x"), b"x").unwrap_err();
+    tree.replace_file(Path::new("about.txt"), b"new").unwrap();
+    tree.replace_file(Path::new("hard"), b"new").unwrap();
+    tree.replace_file(Path::new("proc/sys/kernel/x"), b"deep")
+        .unwrap();
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
     for (name, text) in [
@@ -121,6 +127,6 @@ fn nothing_is_written_through_a_link() {
         ("hard", "new"),
         ("proc/sys/kernel/x", "deep"),
     ] {
-        assert_eq!(tree.read_text(Path::new(name), 10).unwrap(), text);
+        assert_eq!(tree.read_text_up_to(Path::new(name), 10).unwrap(), text);
     }
 }

@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 
 use crate::Machine;
 
-/// Which idle states the hardware demotes, to which state, and when.
+/// The rule by which the hardware demotes deep idle states: which states, to which state, and when.
 #[derive(Clone, Debug)]
 pub struct DemotionRule {
-    /// Index of the shallower state entered.
+    /// Index of the shallower state that is entered instead.
     pub to: usize,
-    /// Whether each state is demoted.
+    /// Whether each idle state is demoted, by index.
     demoted: Vec<bool>,
     wake_ups: usize,
     within: u64,
@@ -21,7 +21,7 @@ pub struct DemotionRule {
 
 impl DemotionRule {
     /// The demotion rule of `machine`; `None` if the hardware does not demote.
-    pub fn new(machine: &Machine) -> Option<Self> {
+    pub fn for_machine(machine: &Machine) -> Option<Self> {
         let rule = machine.c1_demotion.as_ref()?;
         let states = &machine.idle_state;
         Some(Self {
@@ -31,8 +31,8 @@ impl DemotionRule {
                 .map(|s| rule.states.contains(&s.name))
                 .collect(),
             wake_ups: rule.wake_ups.value as usize,
-            within: rule.within_us.micros().0,
-            undemote: rule.undemote_us.micros().0,
+            within: rule.within_us.micros_to_time().0,
+            undemote: rule.undemote_us.micros_to_time().0,
         })
     }
 }
@@ -40,18 +40,18 @@ impl DemotionRule {
 /// Recent wake-ups of one CPU, as the hardware tracks them.
 #[derive(Clone, Debug, Default)]
 pub struct Demotion {
-    /// The last wake-ups, oldest first.
+    /// Times of the CPU's last wake-ups in ns, oldest first.
     recent: VecDeque<u64>,
     /// Requests demoted.
     pub demotions: u64,
-    /// Demoted requests that went on to the state asked for.
+    /// Number of demoted requests that went on to the state asked for.
     pub undemotions: u64,
 }
 
 impl Demotion {
-    /// The CPU asks for the state of index `state` at `now`, in ns. If that is demoted: when, in ns, it will go on to
-    /// the state asked for (`u64::MAX`: never).
-    pub fn demote(&mut self, rule: &DemotionRule, now: u64, state: usize) -> Option<u64> {
+    /// Notes that the CPU asks for the idle state of index `state` at `now`, in ns. If the state is demoted: when, in
+    /// ns, the CPU will go on to the state asked for (`u64::MAX`: never).
+    pub fn demoted_until(&mut self, rule: &DemotionRule, now: u64, state: usize) -> Option<u64> {
         let often = self.recent.len() == rule.wake_ups
             && self
                 .recent
@@ -67,8 +67,8 @@ impl Demotion {
         })
     }
 
-    /// The CPU wakes up at `now`, in ns.
-    pub fn wake_up(&mut self, rule: &DemotionRule, now: u64) {
+    /// Notes that the CPU wakes up at `now`, in ns, for the rate of its wake-ups.
+    pub fn note_wake_up(&mut self, rule: &DemotionRule, now: u64) {
         if self.recent.len() == rule.wake_ups {
             self.recent.pop_front();
         }
@@ -91,20 +91,24 @@ mod tests {
         };
         let mut cpu = Demotion::default();
         for now in [10, 20] {
-            cpu.wake_up(&rule, now);
-            assert_eq!(cpu.demote(&rule, now, 2), None);
+            cpu.note_wake_up(&rule, now);
+            assert_eq!(cpu.demoted_until(&rule, now, 2), None);
         }
-        cpu.wake_up(&rule, 110);
-        assert_eq!(cpu.demote(&rule, 110, 1), None, "it is shallow already");
-        assert_eq!(cpu.demote(&rule, 110, 2), Some(160));
-        assert_eq!(cpu.demote(&rule, 111, 2), None);
-        cpu.wake_up(&rule, 115);
-        assert_eq!(cpu.demote(&rule, 115, 2), Some(165));
+        cpu.note_wake_up(&rule, 110);
+        assert_eq!(
+            cpu.demoted_until(&rule, 110, 1),
+            None,
+            "it is shallow already"
+        );
+        assert_eq!(cpu.demoted_until(&rule, 110, 2), Some(160));
+        assert_eq!(cpu.demoted_until(&rule, 111, 2), None);
+        cpu.note_wake_up(&rule, 115);
+        assert_eq!(cpu.demoted_until(&rule, 115, 2), Some(165));
         let never = DemotionRule {
             undemote: 0,
             ..rule
         };
-        assert_eq!(cpu.demote(&never, 115, 2), Some(u64::MAX));
+        assert_eq!(cpu.demoted_until(&never, 115, 2), Some(u64::MAX));
         assert_eq!(cpu.demotions, 3);
     }
 }

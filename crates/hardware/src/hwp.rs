@@ -26,20 +26,21 @@
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-/// EPP for which the constants are given: the default, `balance_performance`.
+/// The EPP for which the constants are given: the default, `balance_performance`.
 const EPP_OF_CONSTANTS: f64 = 128.0;
 const HIGHEST_EPP: f64 = 255.0;
-/// Beyond this a fully loaded CPU would hardly speed up at all.
+/// Limit on the utilisation that asks for the highest frequency: beyond it a fully loaded CPU would hardly speed up at
+/// all.
 const HIGHEST_FULL_AT: f64 = 0.99;
 
-/// The HWP controller of one clock.
+/// The HWP controller of one shared clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Hwp {
     highest: f64,
-    /// Range that the preference allows, from the lowest request.
+    /// The range of frequencies that the preference allows, from the lowest request.
     from: f64,
     up_to: f64,
-    /// The share from which on the highest frequency is asked for; 0: always.
+    /// The utilisation from which on the highest frequency is requested; 0: always.
     full_at: f64,
     /// In ns.
     time_constant: f64,
@@ -47,7 +48,10 @@ pub struct Hwp {
 }
 
 impl Hwp {
-    /// A controller of a clock with these frequencies, at rest: the lowest, the highest without turbo, and the highest.
+    /// A controller at rest for a clock with these frequencies: the lowest, the highest without turbo, and the highest.
+    /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0 and below 1, and
+    /// takes `ramp` to it from the lowest one under full load. `epp` is the energy-performance preference, 0
+    /// (performance) to 255 (power).
     ///
     /// With EPP 128 it reaches the highest frequency from the share `full_at` on, which is above 0
     /// and below 1, and takes `ramp` to it from the lowest one under full load. `epp` is the
@@ -79,13 +83,13 @@ impl Hwp {
 
     /// Records that the busiest CPU of the clock used the share `used`, 0 to 1, of its highest performance for
     /// `elapsed`.
-    pub fn observe(&mut self, elapsed: Nanoseconds, used: f64) {
+    pub fn record_utilisation(&mut self, elapsed: Nanoseconds, used: f64) {
         let kept = (-(elapsed.0 as f64) / self.time_constant).exp();
         self.share = used + (self.share - used) * kept;
     }
 
-    /// The frequency that the controller requests.
-    pub fn desired(&self) -> Kilohertz {
+    /// The frequency that the controller requests now.
+    pub fn desired_frequency(&self) -> Kilohertz {
         let full = self.full_at <= 0.0 || self.share >= self.full_at;
         let wanted = if full {
             self.highest
@@ -114,9 +118,9 @@ mod tests {
     fn slots_until(hwp: &mut Hwp, busy: f64, wanted: Kilohertz) -> u64 {
         (1..100_000)
             .find(|_| {
-                let used = busy * f64::from(hwp.desired().0) / f64::from(HIGHEST.0);
-                hwp.observe(Nanoseconds(10_000), used);
-                hwp.desired() >= wanted
+                let used = busy * f64::from(hwp.desired_frequency().0) / f64::from(HIGHEST.0);
+                hwp.record_utilisation(Nanoseconds(10_000), used);
+                hwp.desired_frequency() >= wanted
             })
             .unwrap_or(u64::MAX)
     }
@@ -133,14 +137,14 @@ mod tests {
         // A preference for power ramps more slowly, one for performance does not ramp at all.
         assert!(to_base(192) > to_base(128) * 3 / 2, "{}", to_base(192));
         assert!(ms(64) < 0.6 * ms(128), "{}", ms(64));
-        assert_eq!(controller(0).desired(), HIGHEST);
+        assert_eq!(controller(0).desired_frequency(), HIGHEST);
     }
 
     #[test]
     fn a_cpu_that_is_busy_for_less_than_the_target_stays_slow() {
         let mut hwp = controller(128);
         assert_eq!(slots_until(&mut hwp, 0.45, HIGHEST), u64::MAX);
-        assert_eq!(hwp.desired(), LOWEST);
+        assert_eq!(hwp.desired_frequency(), LOWEST);
         assert!(slots_until(&mut hwp, 0.55, HIGHEST) < 100_000);
     }
 
@@ -150,7 +154,7 @@ mod tests {
         fn settled(epp: u8, busy: f64) -> u32 {
             let mut hwp = controller(epp);
             slots_until(&mut hwp, busy, Kilohertz(u32::MAX));
-            hwp.desired().0
+            hwp.desired_frequency().0
         }
         let light = [0, 32, 64, 96, 128, 192, 255].map(|epp| settled(epp, 0.05));
         assert_eq!(light[0], HIGHEST.0);
@@ -166,10 +170,10 @@ mod tests {
     fn rest_is_forgotten_in_one_go_as_in_many() {
         let (mut one, mut many) = (controller(128), controller(128));
         for hwp in [&mut one, &mut many] {
-            hwp.observe(Nanoseconds::from_millis(20), 0.8);
+            hwp.record_utilisation(Nanoseconds::from_millis(20), 0.8);
         }
-        one.observe(Nanoseconds::from_millis(3), 0.0);
-        (0..30).for_each(|_| many.observe(Nanoseconds(100_000), 0.0));
+        one.record_utilisation(Nanoseconds::from_millis(3), 0.0);
+        (0..30).for_each(|_| many.record_utilisation(Nanoseconds(100_000), 0.0));
         assert!((one.share - many.share).abs() < 1e-12);
         assert!(one.share < 0.4);
     }
@@ -184,11 +188,11 @@ mod tests {
             let mut hwp = Hwp::new(RANGE, Nanoseconds(1), full_at, epp);
             for (elapsed, used) in steps {
                 let (mut more, mut less) = (hwp, hwp);
-                hwp.observe(Nanoseconds(elapsed), used);
-                more.observe(Nanoseconds(elapsed), (used + 0.1).min(1.0));
-                less.observe(Nanoseconds(elapsed), used / 2.0);
-                prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired()));
-                prop_assert!(more.desired() >= hwp.desired() && hwp.desired() >= less.desired());
+                hwp.record_utilisation(Nanoseconds(elapsed), used);
+                more.record_utilisation(Nanoseconds(elapsed), (used + 0.1).min(1.0));
+                less.record_utilisation(Nanoseconds(elapsed), used / 2.0);
+                prop_assert!((LOWEST..=HIGHEST).contains(&hwp.desired_frequency()));
+                prop_assert!(more.desired_frequency() >= hwp.desired_frequency() && hwp.desired_frequency() >= less.desired_frequency());
                 prop_assert!((0.0..=1.0).contains(&hwp.share));
             }
         }

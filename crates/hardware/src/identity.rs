@@ -11,9 +11,9 @@ pub enum CpuVendor {
     Intel,
     /// Apple.
     Apple,
-    /// An Arm core by anybody but Apple.
+    /// Any other maker of Arm cores than Apple.
     Arm,
-    /// Any other: POWER, RISC-V, s390x, LoongArch.
+    /// A vendor of other processors: POWER, RISC-V, s390x, LoongArch.
     Other,
 }
 
@@ -56,33 +56,33 @@ impl fmt::Display for Segment {
     }
 }
 
-/// Hints from firmware about the segment.
+/// Facts from firmware that hint at the segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentHints {
-    /// ACPI profile from the FADT (`/sys/firmware/acpi/pm_profile`).
+    /// The machine's profile in ACPI's FADT (`/sys/firmware/acpi/pm_profile`).
     pub pm_profile: Option<u32>,
-    /// SMBIOS chassis type (`/sys/class/dmi/id/chassis_type`).
+    /// The chassis type in SMBIOS (`/sys/class/dmi/id/chassis_type`).
     pub chassis_type: Option<u32>,
-    /// The chassis of the device tree (`chassis-type`).
+    /// The chassis type in the device tree (`chassis-type`).
     pub tree_chassis: Option<String>,
-    /// The machine has a battery; batteries in mice and uninterruptible supplies do not count.
+    /// Whether the machine has a battery; batteries in mice and uninterruptible supplies do not count.
     pub battery: bool,
-    /// What the device tree is compatible with, the most special first.
+    /// Names of boards and chips that the device tree is compatible with, the most special first.
     pub compatible: Vec<String>,
 }
 
 /// An Arm core by its identification registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArmCore {
-    /// Implementer: `CPU implementer` in `/proc/cpuinfo`.
+    /// The core's implementer: `CPU implementer` in `/proc/cpuinfo`.
     pub implementer: u32,
-    /// Part number: `CPU part`.
+    /// The core's part number: `CPU part` in `/proc/cpuinfo`.
     pub part: u32,
 }
 
 impl ArmCore {
     /// Product name of the core; `None` for an unlisted core.
-    pub fn name(self) -> Option<&'static str> {
+    pub fn product_name(self) -> Option<&'static str> {
         let mut known = ARM_CORES.iter();
         let found = known
             .find(|(implementer, part, _)| (*implementer, *part) == (self.implementer, self.part));
@@ -92,7 +92,7 @@ impl ArmCore {
 
 impl fmt::Display for ArmCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
+        match self.product_name() {
             Some(name) => f.write_str(name),
             None => write!(
                 f,
@@ -134,7 +134,7 @@ const NAME_KEYS: [&str; 8] = [
 impl ProcessorIdentity {
     /// Reads `/proc/cpuinfo`.
     pub fn from_cpuinfo(text: &str) -> Self {
-        let cores = arm_cores(cpuinfo_fields(text));
+        let cores = list_arm_cores(cpuinfo_fields(text));
         let vendor = match (cpuinfo_field(text, "vendor_id"), cores.first()) {
             (Some("AuthenticAMD"), _) => CpuVendor::Amd,
             (Some("GenuineIntel"), _) => CpuVendor::Intel,
@@ -143,7 +143,7 @@ impl ProcessorIdentity {
             _ => CpuVendor::Other,
         };
         let name = match cores.first() {
-            Some(_) => names_of(&cores),
+            Some(_) => list_distinct_names(&cores),
             None => NAME_KEYS
                 .iter()
                 .find_map(|key| cpuinfo_field(text, key).filter(|name| !name.is_empty()))
@@ -159,7 +159,7 @@ impl ProcessorIdentity {
         }
     }
 
-    /// Family and model in the notation used for recorded systems: `6/85`.
+    /// CPUID family and model in the notation used for recorded systems: `6/85`.
     pub fn family_model(&self) -> String {
         format!("{}/{}", self.family, self.model)
     }
@@ -178,7 +178,7 @@ fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// The first value of a key as a number; 0 if missing.
+/// The first value of a key in `/proc/cpuinfo` as a number; 0 if missing.
 fn cpuinfo_number(text: &str, name: &str) -> u32 {
     let value = cpuinfo_field(text, name).and_then(|value| value.parse().ok());
     value.unwrap_or(0)
@@ -189,7 +189,7 @@ fn parse_hexadecimal(text: &str) -> Option<u32> {
 }
 
 /// Arm cores listed in `/proc/cpuinfo`, one per CPU.
-fn arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
+fn list_arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
     let mut cores = Vec::new();
     let mut implementer = None;
     for (key, value) in fields {
@@ -205,8 +205,8 @@ fn arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCor
     cores
 }
 
-/// `Cortex-A53 and Cortex-A72`: each kind once, in the order of CPUs.
-fn names_of(cores: &[ArmCore]) -> String {
+/// The product names of cores, as in `Cortex-A53 and Cortex-A72`: each kind once, in the order of CPUs.
+fn list_distinct_names(cores: &[ArmCore]) -> String {
     let mut names: Vec<String> = Vec::new();
     for core in cores {
         let name = core.to_string();
@@ -219,13 +219,16 @@ fn names_of(cores: &[ArmCore]) -> String {
 
 impl SegmentHints {
     /// The segment of a machine with this processor, and the evidence; `None` without evidence.
-    pub fn segment(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
+    pub fn find_segment_and_evidence(
+        &self,
+        processor: &ProcessorIdentity,
+    ) -> Option<(Segment, String)> {
         let told = self
-            .acpi()
-            .or_else(|| self.chassis())
-            .or_else(|| self.tree())
-            .or_else(|| self.of_battery(processor));
-        let by_name = segment_of_name(processor);
+            .segment_by_acpi()
+            .or_else(|| self.segment_by_chassis())
+            .or_else(|| self.segment_by_device_tree())
+            .or_else(|| self.segment_by_battery(processor));
+        let by_name = segment_by_product_name(processor);
         match (told, by_name) {
             // Entry-level servers use desktop processors, with the same power.
             (Some((Segment::Server, why)), Some(Segment::Desktop | Segment::Laptop)) => {
@@ -237,8 +240,8 @@ impl SegmentHints {
         }
     }
 
-    /// ACPI 6.5, table 5.9, "Preferred PM Profile".
-    fn acpi(&self) -> Option<(Segment, String)> {
+    /// The segment by ACPI's profile (ACPI 6.5, table 5.9, "Preferred PM Profile").
+    fn segment_by_acpi(&self) -> Option<(Segment, String)> {
         let profile = self.pm_profile?;
         let segment = match profile {
             1 | 3 => Segment::Desktop,
@@ -251,8 +254,8 @@ impl SegmentHints {
         Some((segment, format!("ACPI's pm_profile {profile}")))
     }
 
-    /// SMBIOS 3.7, section 7.4.1, "System Enclosure or Chassis Types".
-    fn chassis(&self) -> Option<(Segment, String)> {
+    /// The segment by SMBIOS' chassis type (SMBIOS 3.7, section 7.4.1, "System Enclosure or Chassis Types").
+    fn segment_by_chassis(&self) -> Option<(Segment, String)> {
         let chassis = self.chassis_type?;
         let segment = match chassis {
             3..=7 | 13 | 15 | 16 | 24 | 35 => Segment::Desktop,
@@ -265,8 +268,8 @@ impl SegmentHints {
         Some((segment, format!("chassis type {chassis}")))
     }
 
-    /// The device tree's `chassis-type` (Devicetree Specification 0.4, section 3.2).
-    fn tree(&self) -> Option<(Segment, String)> {
+    /// The segment by the device tree's `chassis-type` (Devicetree Specification 0.4, section 3.2).
+    fn segment_by_device_tree(&self) -> Option<(Segment, String)> {
         let chassis = self.tree_chassis.as_deref()?;
         let segment = match chassis {
             "desktop" | "all-in-one" => Segment::Desktop,
@@ -279,7 +282,7 @@ impl SegmentHints {
         Some((segment, format!("the device tree's chassis {chassis}")))
     }
 
-    fn of_battery(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
+    fn segment_by_battery(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
         // Laptops with Arm's cores say so in their device tree or firmware.
         let segment = match processor.vendor {
             CpuVendor::Arm => Segment::Phone,
@@ -290,18 +293,18 @@ impl SegmentHints {
 }
 
 /// The segment that a processor's product name implies.
-fn segment_of_name(processor: &ProcessorIdentity) -> Option<Segment> {
+fn segment_by_product_name(processor: &ProcessorIdentity) -> Option<Segment> {
     match processor.vendor {
-        CpuVendor::Amd => amd_segment(&processor.name),
-        CpuVendor::Intel => intel_segment(&processor.name),
+        CpuVendor::Amd => segment_of_amd_name(&processor.name),
+        CpuVendor::Intel => segment_of_intel_name(&processor.name),
         // Apple's desktops and laptops share chips; a battery tells laptops apart.
         CpuVendor::Apple => Some(Segment::Desktop),
-        CpuVendor::Arm => arm_segment(&processor.cores),
-        CpuVendor::Other => other_segment(&processor.name),
+        CpuVendor::Arm => segment_of_arm_cores(&processor.cores),
+        CpuVendor::Other => segment_of_other_name(&processor.name),
     }
 }
 
-fn amd_segment(name: &str) -> Option<Segment> {
+fn segment_of_amd_name(name: &str) -> Option<Segment> {
     if is_amd_server(name) {
         return Some(Segment::Server);
     }
@@ -313,7 +316,7 @@ fn amd_segment(name: &str) -> Option<Segment> {
     {
         return Some(Segment::Board);
     }
-    // Steam Deck, other handhelds, and the Ryzen AI sold only in laptops.
+    // Names of the Steam Deck, of other handhelds, and of the Ryzen AI sold only in laptops.
     if name.contains("Custom APU") || name.contains("Ryzen Z") || name.contains("Ryzen AI") {
         return Some(Segment::Laptop);
     }
@@ -332,7 +335,7 @@ fn amd_segment(name: &str) -> Option<Segment> {
     })
 }
 
-/// Whether a word is a model number such as `V1605B` or `R2314`.
+/// Whether a word of an AMD processor's name is an embedded model number, such as `V1605B` or `R2314`.
 fn is_amd_embedded_model(word: &str) -> bool {
     let digits = word
         .trim_start_matches(['V', 'R'])
@@ -351,7 +354,7 @@ fn is_entry_epyc_model(word: &str) -> bool {
     word.starts_with('4') && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
 }
 
-fn intel_segment(name: &str) -> Option<Segment> {
+fn segment_of_intel_name(name: &str) -> Option<Segment> {
     let words: Vec<&str> = name.split_whitespace().collect();
     if name.to_uppercase().contains("XEON") {
         let of_client = words.iter().find(|word| {
@@ -368,7 +371,7 @@ fn intel_segment(name: &str) -> Option<Segment> {
     if !name.contains("Core(TM)") && !name.contains("Core ") {
         return None;
     }
-    // `i7-1260P`, and what follows `Ultra 7`: `255H`. Years of the first Cores have no such words.
+    // Model numbers such as `i7-1260P`, or `255H` behind `Ultra 7`. The names of the first Cores have no such words.
     let model = words.iter().rev().find_map(|word| {
         let number = word.rsplit_once('-').map_or(*word, |(_, number)| number);
         model_suffix(number).map(|suffix| (number, suffix))
@@ -379,31 +382,31 @@ fn intel_segment(name: &str) -> Option<Segment> {
         (_, suffix) if suffix.starts_with(['U', 'Y', 'H', 'P', 'V', 'M', 'Q', 'L']) => {
             Segment::Laptop
         }
-        // `1065G7`; desktops have no digit after it.
+        // A laptop's model number such as `1065G7`; desktops have no digit behind the letter.
         (_, "G1" | "G4" | "G7") => Segment::Laptop,
         _ => Segment::Desktop,
     })
 }
 
-/// The suffix of a model number, such as `U` in `7840U` and `G7` in `1065G7`.
+/// The suffix of a processor's model number, such as `U` in `7840U` and `G7` in `1065G7`.
 fn model_suffix(word: &str) -> Option<&str> {
     let digits = word
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(word.len());
     let suffix = word.get(digits..)?;
-    // `8-Core` is no model, `780M` is a graphics unit behind the model; a clock has a point.
+    // A word such as `8-Core` is no model number, `780M` is a graphics unit behind the model, and a clock has a point.
     let fits = (3..=5).contains(&digits)
         && suffix.len() <= 4
         && suffix.chars().all(|c| c.is_ascii_alphanumeric());
-    // `7Y30` has the letter after the first digit.
+    // A model number such as `7Y30` has the letter after the first digit.
     let early = digits == 1 && word.len() >= 4 && suffix.starts_with('Y');
     (fits || early).then_some(suffix)
 }
 
-/// Segment of Arm cores: Arm's own server cores, and cores by makers of servers only.
-fn arm_segment(cores: &[ArmCore]) -> Option<Segment> {
+/// The segment of Arm cores: servers for Arm's own server cores, and for cores by makers of servers only.
+fn segment_of_arm_cores(cores: &[ArmCore]) -> Option<Segment> {
     let core = cores.first()?;
-    let name = core.name().unwrap_or_default();
+    let name = core.product_name().unwrap_or_default();
     let server = name.starts_with("Neoverse")
         || [
             "Ampere", "ThunderX", "TSV", "A64FX", "Falkor", "eMAG", "Olympus",
@@ -416,7 +419,7 @@ fn arm_segment(cores: &[ArmCore]) -> Option<Segment> {
     name.starts_with("Cortex").then_some(Segment::Board)
 }
 
-fn other_segment(name: &str) -> Option<Segment> {
+fn segment_of_other_name(name: &str) -> Option<Segment> {
     let server = name.starts_with("POWER") || name.contains("IBM") || name.contains("Loongson-3C");
     if server {
         return Some(Segment::Server);
@@ -427,8 +430,8 @@ fn other_segment(name: &str) -> Option<Segment> {
 /// Apple's `CPU implementer`.
 const APPLE: u32 = 0x61;
 
-/// Arm cores by implementer and part: `arch/arm64/include/asm/cputype.h` in Linux 6.16, and the table in `lscpu`
-/// (util-linux 2.41, `sys-utils/lscpu-arm.c`).
+/// Product names of Arm cores by implementer and part: `arch/arm64/include/asm/cputype.h` in Linux 6.16, and the table
+/// in `lscpu` (util-linux 2.41, `sys-utils/lscpu-arm.c`).
 const ARM_CORES: &[(u32, u32, &str)] = &[
     (0x41, 0xb76, "ARM1176"),
     (0x41, 0xc05, "Cortex-A5"),

@@ -3,28 +3,28 @@
 use serde::{Deserialize, Serialize};
 use wakepath_units::Nanoseconds;
 
-/// The most idle states a cpuidle driver can have (`CPUIDLE_STATE_MAX`, `include/linux/cpuidle.h`).
+/// The largest number of idle states that a cpuidle driver can have (`CPUIDLE_STATE_MAX`, `include/linux/cpuidle.h`).
 pub const MAX_STATES: usize = 10;
 
 /// Whether a state of this name spins: `POLL` on most machines (`drivers/cpuidle/poll_state.c`), `snooze` on POWER
 /// (`drivers/cpuidle/cpuidle-pseries.c` and `cpuidle-powernv.c`).
-pub fn is_polling(name: &str) -> bool {
+pub fn is_polling_state_name(name: &str) -> bool {
     matches!(name, "POLL" | "snooze")
 }
 
 /// A CPU idle state. Declared latencies are upper bounds; true latencies are part of the machine model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
-    /// The driver's name for it: `POLL`, `C1`, `cpu-sleep`.
+    /// The driver's name for the state: `POLL`, `C1`, `cpu-sleep`.
     pub name: String,
     /// Worst-case time from the wake-up event to the first instruction, entry included where the
     /// state cannot be left half-entered.
     pub exit_latency: Nanoseconds,
     /// Shortest residency for which entering the state saves energy against the next shallower one.
     pub target_residency: Nanoseconds,
-    /// The CPU spins instead of sleeping (`CPUIDLE_FLAG_POLLING`).
+    /// Whether the CPU spins instead of sleeping (`CPUIDLE_FLAG_POLLING`).
     pub polling: bool,
-    /// Switched off through sysfs; no governor may pick it.
+    /// Whether the state is switched off through sysfs; no governor may pick it then.
     pub disabled: bool,
 }
 
@@ -33,16 +33,16 @@ pub struct IdleState {
 #[serde(transparent)]
 pub struct IdleStates(Vec<IdleState>);
 
-/// Why a list of states is not a state table.
+/// Why a list of idle states is no state table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdleStatesError {
-    /// No state at all.
+    /// The list of idle states is empty.
     #[error("a state table needs at least one idle state")]
     Empty,
-    /// More states than a cpuidle driver can have.
+    /// The list has more idle states than a cpuidle driver can have.
     #[error("{0} idle states, but a cpuidle driver has at most {MAX_STATES}")]
     TooMany(usize),
-    /// A time that the kernel cannot hold in a signed 64-bit number of nanoseconds.
+    /// A state has a time that the kernel cannot hold in a signed 64-bit number of nanoseconds.
     #[error(
         "state {0}: a time above 9223372036854775807 ns does not fit the kernel's signed 64 bits"
     )]
@@ -50,7 +50,7 @@ pub enum IdleStatesError {
 }
 
 impl IdleStates {
-    /// Checks the number of states, and that every time fits the kernel's `s64`.
+    /// Makes a state table, after checking the number of states, and that every time fits the kernel's `s64`.
     pub fn new(states: Vec<IdleState>) -> Result<Self, IdleStatesError> {
         if states.is_empty() {
             return Err(IdleStatesError::Empty);
@@ -68,7 +68,7 @@ impl IdleStates {
         Ok(Self(states))
     }
 
-    /// The states, shallowest first.
+    /// The idle states, shallowest first.
     pub fn as_slice(&self) -> &[IdleState] {
         &self.0
     }

@@ -9,7 +9,7 @@ pub struct KernelPolicy {
     pub idle: String,
     /// The frequency policy, as policy sets name it.
     pub freq: String,
-    /// Note about a substitute for a policy that the simulator lacks.
+    /// Note about a substitute for a policy that is not simulated.
     pub stands_in: Option<String>,
 }
 
@@ -22,7 +22,7 @@ const GOVERNORS: [&str; 4] = ["schedutil", "ondemand", "performance", "powersave
 const AMD_GOVERNORS: [&str; 3] = ["schedutil", "performance", "powersave"];
 
 impl RecordedSystem {
-    /// The kernel's policy, from the recorded driver, governor, energy-performance preference and HWP boost.
+    /// The policy that the recorded kernel ran, from driver, governor, energy-performance preference and HWP boost.
     pub fn kernel_policy(&self) -> KernelPolicy {
         let idle = self.idle.as_ref().map_or("menu", |idle| &idle.governor);
         let mut stands_in = Vec::new();
@@ -43,17 +43,17 @@ impl RecordedSystem {
             Some(policy) => match (policy.driver.as_str(), policy.governor.as_str()) {
                 ("intel_pstate", "performance") => "performance".to_owned(),
                 ("intel_pstate", _) if policy.epp.is_none() => "intel_pstate".to_owned(),
-                ("intel_pstate", _) => self.hwp(policy.epp.as_deref()),
+                ("intel_pstate", _) => self.hwp_policy_text(policy.epp.as_deref()),
                 ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
                     governor.to_owned()
                 }
-                // In active mode the performance governor writes its own preference.
+                // In active mode amd-pstate's performance governor writes its own preference.
                 ("amd-pstate-epp", "performance") => "amd-pstate[governor=performance]".to_owned(),
                 ("amd-pstate-epp", _) => match policy.epp.as_deref() {
                     Some("default") | None => "amd-pstate".to_owned(),
                     Some(epp) => format!("amd-pstate[epp={epp}]"),
                 },
-                // Guided mode has the same name.
+                // amd-pstate's guided mode has the same driver name as passive mode.
                 ("amd-pstate", governor) if AMD_GOVERNORS.contains(&governor) => {
                     format!("amd-pstate[mode=passive,governor={governor}]")
                 }
@@ -73,8 +73,9 @@ impl RecordedSystem {
         }
     }
 
-    /// The value in the register counts, because the kernel gives its names other values on some processors.
-    fn hwp(&self, epp: Option<&str>) -> String {
+    /// The policy text for HWP with this preference. The value in the register counts, because the kernel gives its
+    /// names other values on some processors.
+    fn hwp_policy_text(&self, epp: Option<&str>) -> String {
         let register = self.processor.as_ref().and_then(|p| p.epp);
         let epp = match (register, epp) {
             (Some(value), _) => value.to_string(),
@@ -111,7 +112,9 @@ mod tests {
             ("bdw0", "menu", "schedutil"),
             ("turin0", "menu", "amd-pstate[governor=performance]"),
         ] {
-            let policy = recorded::find(name).unwrap().kernel_policy();
+            let policy = recorded::find_recorded_system(name)
+                .unwrap()
+                .kernel_policy();
             assert_eq!((policy.idle.as_str(), policy.freq.as_str()), (idle, freq));
             assert_eq!(policy.stands_in, None, "{name}");
         }
@@ -119,13 +122,13 @@ mod tests {
 
     #[test]
     fn what_is_not_simulated_is_told() {
-        let mut system = recorded::find("turin0").unwrap().clone();
+        let mut system = recorded::find_recorded_system("turin0").unwrap().clone();
         "cppc_cpufreq".clone_into(&mut system.frequency[0].driver);
         let policy = system.kernel_policy();
         assert_eq!(policy.freq, "performance");
         let told = policy.stands_in.unwrap();
         assert!(told.contains("cppc_cpufreq with performance"), "{told}");
-        let mut odd = recorded::find("rome0").unwrap().clone();
+        let mut odd = recorded::find_recorded_system("rome0").unwrap().clone();
         "conservative".clone_into(&mut odd.frequency[0].governor);
         let policy = odd.kernel_policy();
         assert_eq!(policy.freq, "schedutil");

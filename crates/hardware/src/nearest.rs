@@ -31,11 +31,11 @@ const ZEN: u32 = 23;
 /// The machine whose figures stand in for unknown ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lender {
-    /// A built-in machine.
+    /// Name of the built-in machine.
     pub machine: &'static str,
-    /// The lender's powers apply, since the class is the same. Otherwise there are no powers.
+    /// Whether the lender's powers apply, since the class is the same. Otherwise there are no powers.
     pub power: bool,
-    /// Reason for this lender, and for missing powers.
+    /// Why this machine lends, and why powers are missing.
     pub why: String,
 }
 
@@ -53,13 +53,18 @@ impl fmt::Display for Lender {
     }
 }
 
-/// The nearest built-in machine by vendor, family, segment and core. Powers are lent within a segment only, and only by cores of
-/// the kind. `guest`: what shows that it is a virtual machine, which owns no package.
-pub fn nearest(processor: &ProcessorIdentity, hints: &SegmentHints, guest: Option<&str>) -> Lender {
-    let segment = hints.segment(processor);
+/// Chooses the built-in machine that lends figures, by vendor, family, segment and core. Powers are lent within a
+/// segment only, and only by cores of the kind. `guest`: what shows that it is a virtual machine, which owns no
+/// package.
+pub fn choose_lender(
+    processor: &ProcessorIdentity,
+    hints: &SegmentHints,
+    guest: Option<&str>,
+) -> Lender {
+    let segment = hints.find_segment_and_evidence(processor);
     let kind = segment.as_ref().map(|(segment, _)| *segment);
-    let (machine, power) = by_vendor(processor, hints, kind);
-    let what = what_it_is(processor, segment);
+    let (machine, power) = lender_by_vendor(processor, hints, kind);
+    let what = describe_processor_and_segment(processor, segment);
     if let Some(shown) = guest {
         return Lender {
             machine,
@@ -78,8 +83,11 @@ pub fn nearest(processor: &ProcessorIdentity, hints: &SegmentHints, guest: Optio
     }
 }
 
-/// `AMD family 25, laptop (ACPI's pm_profile 2)`.
-fn what_it_is(processor: &ProcessorIdentity, segment: Option<(Segment, String)>) -> String {
+/// A processor and its segment in words: `AMD family 25, laptop (ACPI's pm_profile 2)`.
+fn describe_processor_and_segment(
+    processor: &ProcessorIdentity,
+    segment: Option<(Segment, String)>,
+) -> String {
     let maker = match processor.vendor {
         vendor @ (CpuVendor::Amd | CpuVendor::Intel) => {
             format!(
@@ -95,32 +103,32 @@ fn what_it_is(processor: &ProcessorIdentity, segment: Option<(Segment, String)>)
     }
 }
 
-/// The lender, and whether it lends powers.
-fn by_vendor(
+/// The lender by the processor's vendor, and whether it lends powers.
+fn lender_by_vendor(
     processor: &ProcessorIdentity,
     hints: &SegmentHints,
     segment: Option<Segment>,
 ) -> (&'static str, bool) {
     match processor.vendor {
-        CpuVendor::Amd => amd(processor, segment),
-        CpuVendor::Intel => intel(processor, segment),
+        CpuVendor::Amd => lender_for_amd(processor, segment),
+        CpuVendor::Intel => lender_for_intel(processor, segment),
         CpuVendor::Apple => {
-            let same_chip = has_chip(hints, "apple,t6000");
+            let same_chip = is_compatible_with(hints, "apple,t6000");
             (
                 "apple-m1-pro",
                 same_chip || segment == Some(Segment::Laptop),
             )
         }
         CpuVendor::Arm => {
-            let same_chip = has_chip(hints, "rockchip,rk3399");
+            let same_chip = is_compatible_with(hints, "rockchip,rk3399");
             let same_cores = processor
                 .cores
                 .iter()
-                .all(|core| matches!(core.name(), Some("Cortex-A53" | "Cortex-A72")));
+                .all(|core| matches!(core.product_name(), Some("Cortex-A53" | "Cortex-A72")));
             let near = same_cores && segment == Some(Segment::Board);
             ("rk3399", same_chip || near)
         }
-        // Zen cores under another name, and x86 of further makers.
+        // Hygon has Zen cores under another name; the others are x86 of further makers.
         CpuVendor::Other if processor.name.contains("Hygon") => ("epyc-7502", false),
         CpuVendor::Other if processor.family > 0 => ("laptop", false),
         CpuVendor::Other => match segment {
@@ -130,11 +138,11 @@ fn by_vendor(
     }
 }
 
-fn has_chip(hints: &SegmentHints, chip: &str) -> bool {
+fn is_compatible_with(hints: &SegmentHints, chip: &str) -> bool {
     hints.compatible.iter().any(|name| name == chip)
 }
 
-fn amd(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str, bool) {
+fn lender_for_amd(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str, bool) {
     let is_zen = processor.family >= ZEN;
     if is_amd_server(&processor.name) {
         return ("epyc-7502", is_zen && segment == Some(Segment::Server));
@@ -142,7 +150,10 @@ fn amd(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str
     ("ryzen-8840u", is_zen && segment == Some(Segment::Laptop))
 }
 
-fn intel(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str, bool) {
+fn lender_for_intel(
+    processor: &ProcessorIdentity,
+    segment: Option<Segment>,
+) -> (&'static str, bool) {
     let hybrid = is_intel_model(processor, &INTEL_HYBRID);
     let ring = is_intel_model(processor, &INTEL_RING_SERVER);
     let redwood_cove = is_intel_model(processor, &INTEL_REDWOOD_COVE_SERVER);
@@ -218,7 +229,7 @@ mod tests {
 
     /// The machine that lends powers, or `none`.
     fn lends(processor: &ProcessorIdentity, hints: &SegmentHints) -> &'static str {
-        let lender = nearest(processor, hints, None);
+        let lender = choose_lender(processor, hints, None);
         if lender.power { lender.machine } else { "none" }
     }
 
@@ -549,7 +560,7 @@ mod tests {
             80,
             "AMD Ryzen 7 5700G with Radeon Graphics",
         );
-        let segment = |hints: &SegmentHints| hints.segment(&processor).unwrap();
+        let segment = |hints: &SegmentHints| hints.find_segment_and_evidence(&processor).unwrap();
         assert_eq!(segment(&SegmentHints::default()).0, Segment::Desktop);
         assert_eq!(segment(&battery()).0, Segment::Laptop);
         let mut all = battery();
@@ -569,11 +580,11 @@ mod tests {
     fn the_reason_is_printed() {
         let processor = x86(CpuVendor::Amd, 25, 116, "AMD Ryzen 7 7840U");
         assert_eq!(
-            nearest(&processor, &acpi(2), None).to_string(),
+            choose_lender(&processor, &acpi(2), None).to_string(),
             "figures as on ryzen-8840u: AMD family 25 model 116, laptop by ACPI's pm_profile 2"
         );
         let shown = Some("the processor's flag hypervisor");
-        let guest = nearest(&processor, &acpi(2), shown).to_string();
+        let guest = choose_lender(&processor, &acpi(2), shown).to_string();
         assert!(
             guest.starts_with("no power figures: a virtual machine"),
             "{guest}"

@@ -17,13 +17,13 @@ const FILE: &str = "processors.toml";
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
-    /// Name of the recorded system.
+    /// Name of the recorded system that has the processors.
     pub system: String,
     /// Number of sockets.
     pub sockets: usize,
-    /// Enabled cores per socket, all kinds together.
+    /// Number of enabled cores per socket, all kinds together.
     pub cores: usize,
-    /// Efficiency cores among the cores, with one thread each.
+    /// Number of efficiency cores among the cores; each has one thread.
     #[serde(default)]
     pub efficiency_cores: usize,
     /// Hardware threads per core; on hybrid processors, per performance core.
@@ -49,7 +49,7 @@ pub struct Processor {
     /// Energy-performance preference in force, 0 to 255.
     #[serde(default)]
     pub epp: Option<u8>,
-    /// CPPC performance scale from `acpi_cppc`.
+    /// The CPPC performance scale, from `acpi_cppc` in sysfs.
     #[serde(default)]
     pub cppc: Option<Cppc>,
     /// Further remarks.
@@ -60,12 +60,12 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// CPUs (hardware threads) per socket.
+    /// Number of CPUs (hardware threads) per socket.
     pub fn cpus_per_socket(&self) -> usize {
         (self.cores - self.efficiency_cores) * self.threads_per_core + self.efficiency_cores
     }
 
-    /// CPUs in the system.
+    /// Number of CPUs in the system.
     pub fn cpus(&self) -> usize {
         self.sockets * self.cpus_per_socket()
     }
@@ -75,12 +75,12 @@ impl Processor {
         self.efficiency_cores > 0
     }
 
-    /// Whether thermal design power is assumed.
+    /// Whether the thermal design power is assumed.
     pub fn tdp_is_assumed(&self) -> bool {
         matches!(self.tdp_w.origin, Origin::Assumed(_))
     }
 
-    fn fault(&self) -> Option<&'static str> {
+    fn first_fault(&self) -> Option<&'static str> {
         let counts = [self.sockets, self.cores, self.threads_per_core];
         if counts.contains(&0) || counts.iter().any(|n| *n > 4096) {
             Some("sockets, cores and threads_per_core are between 1 and 4096")
@@ -119,34 +119,34 @@ struct Processors {
     clippy::expect_used,
     reason = "the data is part of the build and tested"
 )]
-fn processors() -> &'static [Processor] {
+fn builtin_processors() -> &'static [Processor] {
     static ALL: OnceLock<Vec<Processor>> = OnceLock::new();
-    ALL.get_or_init(|| parse(PROCESSORS).expect("the processors are well-formed"))
+    ALL.get_or_init(|| parse_processors(PROCESSORS).expect("the processors are well-formed"))
 }
 
-/// The processors of the recorded system with this name.
-pub(crate) fn find(system: &str) -> Option<&'static Processor> {
-    processors().iter().find(|p| p.system == system)
+/// The processors of the recorded system with this name, if they are known.
+pub(crate) fn find_processor_of_system(system: &str) -> Option<&'static Processor> {
+    builtin_processors().iter().find(|p| p.system == system)
 }
 
 /// Reads `processors.toml`.
-fn parse(text: &str) -> Result<Vec<Processor>, RecordError> {
+fn parse_processors(text: &str) -> Result<Vec<Processor>, RecordError> {
     let all: Processors = toml::from_str(text).map_err(|e| {
         let at = e.span().map_or(0, |s| s.start);
-        error_at(text, at, e.message().to_owned())
+        error_on_line_of_byte(text, at, e.message().to_owned())
     })?;
     for processor in &all.processor {
-        if let Some(what) = processor.fault() {
+        if let Some(what) = processor.first_fault() {
             let name = format!("system = \"{}\"", processor.system);
             let at = text.find(&name).unwrap_or(0);
-            return Err(error_at(text, at, what.to_owned()));
+            return Err(error_on_line_of_byte(text, at, what.to_owned()));
         }
     }
     Ok(all.processor)
 }
 
-/// An error on the line around the byte `at`.
-fn error_at(text: &str, at: usize, what: String) -> RecordError {
+/// An error about the line of `text` that has the byte `at`.
+fn error_on_line_of_byte(text: &str, at: usize, what: String) -> RecordError {
     RecordError {
         file: FILE,
         line: text[..at.min(text.len())].matches('\n').count() as u64 + 1,
@@ -161,9 +161,11 @@ mod tests {
 
     #[test]
     fn every_recorded_system_has_its_processors_and_each_once() {
-        let mut with_processors: Vec<&str> =
-            processors().iter().map(|p| p.system.as_str()).collect();
-        let systems = recorded::systems().iter();
+        let mut with_processors: Vec<&str> = builtin_processors()
+            .iter()
+            .map(|p| p.system.as_str())
+            .collect();
+        let systems = recorded::builtin_recorded_systems().iter();
         let mut recorded: Vec<&str> = systems.map(|s| s.name.as_str()).collect();
         with_processors.sort_unstable();
         recorded.sort_unstable();
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_record_and_the_processor_agree() {
-        for system in recorded::systems() {
+        for system in recorded::builtin_recorded_systems() {
             let p = system.processor.as_ref().unwrap();
             assert!(p.source.contains(&format!("emul-data/{}:", system.name)));
             // The recording of idle states is cut short at 66 CPUs.
@@ -199,13 +201,16 @@ mod tests {
             ("adl0", 1, 12, 16, 28.0),
             ("lnl0", 1, 8, 8, 17.0),
         ] {
-            let p = find(name).unwrap();
+            let p = find_processor_of_system(name).unwrap();
             assert_eq!((p.sockets, p.cores, p.cpus()), (sockets, cores, cpus));
             assert!((p.tdp_w.value - watts).abs() < 1e-9, "{name}");
         }
-        let (adl, gnr3) = (find("adl0").unwrap(), find("gnr3").unwrap());
+        let (adl, gnr3) = (
+            find_processor_of_system("adl0").unwrap(),
+            find_processor_of_system("gnr3").unwrap(),
+        );
         assert_eq!(adl.efficiency_cores, 8);
-        let spr1 = find("spr1").unwrap();
+        let spr1 = find_processor_of_system("spr1").unwrap();
         assert!(gnr3.tdp_is_assumed() && !spr1.tdp_is_assumed());
         assert_eq!(spr1.turbo.last(), Some(&(40, 3100)));
     }
@@ -219,7 +224,7 @@ mod tests {
             ("[400, 4000]", "[4000, 400]", "lowest"),
             ("cores = 12", "cors = 12", "unknown field"),
         ] {
-            let error = parse(&PROCESSORS.replacen(from, to, 1)).unwrap_err();
+            let error = parse_processors(&PROCESSORS.replacen(from, to, 1)).unwrap_err();
             let message = error.to_string();
             let expected = message.starts_with("processors.toml:") && message.contains(says);
             assert!(expected, "{message}");

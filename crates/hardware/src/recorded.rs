@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::idle::{IdleState, IdleStates, is_polling};
+use crate::idle::{IdleState, IdleStates, is_polling_state_name};
 use crate::processor::{self, Processor};
 
 pub use error::RecordError;
@@ -20,36 +20,36 @@ const IDLE_STATES: &str = include_str!("../data/recorded_systems/idle_states.csv
 const FREQUENCY: &str = include_str!("../data/recorded_systems/frequency.csv");
 const INTEL_IDLE: &str = include_str!("../data/recorded_systems/intel_idle.csv");
 
-/// Names of the data files, for errors.
+/// Names of the files with recorded data, for errors.
 const IDLE_FILE: &str = "idle_states.csv";
 const FREQUENCY_FILE: &str = "frequency.csv";
 
 /// A real system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordedSystem {
-    /// Short name, given by the recorder.
+    /// Short name of the system, given by the recorder.
     pub name: String,
-    /// The processor's own name.
+    /// The processor's name, as the processor itself gives it.
     pub cpu_model: String,
     /// CPUID family and model, decimal: `6/85`.
     pub family_model: String,
-    /// Version of the running kernel.
+    /// Release of the kernel that ran.
     pub kernel: String,
-    /// Idle states; `None` if they were not recorded.
+    /// Recorded idle states; `None` if they were not recorded.
     pub idle: Option<RecordedIdle>,
-    /// Frequency policies, without repetitions.
+    /// Recorded frequency policies, without repetitions.
     pub frequency: Vec<RecordedPolicy>,
-    /// `intel_pstate/hwp_dynamic_boost`; `None` where the kernel does not offer it.
+    /// Content of `intel_pstate/hwp_dynamic_boost`; `None` where the kernel does not offer it.
     pub hwp_dynamic_boost: Option<bool>,
-    /// `intel_pstate/status`: `active` or `passive`; `None` without that driver.
+    /// Content of `intel_pstate/status`: `active` or `passive`; `None` without that driver.
     pub intel_pstate_status: Option<String>,
-    /// Details of the processors, where known beyond the name.
+    /// Further figures of the processors, where known.
     pub processor: Option<Processor>,
     /// Where the record is from.
     pub source: String,
 }
 
-/// Idle side of a [`RecordedSystem`].
+/// What a [`RecordedSystem`] says about idle states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedIdle {
     /// cpuidle driver.
@@ -58,14 +58,14 @@ pub struct RecordedIdle {
     pub governor: String,
     /// Number of CPUs with recorded idle states: at most 66, even on bigger systems.
     pub recorded_cpus: usize,
-    /// The states as declared. A state that is off by default is `disabled`.
+    /// The idle states as declared. A state that is off by default is `disabled`.
     pub states: IdleStates,
 }
 
 /// A cpufreq policy of a [`RecordedSystem`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedPolicy {
-    /// Policy number: the number of the policy's first CPU.
+    /// The policy's number: the number of its first CPU.
     pub policy: usize,
     /// cpufreq driver.
     pub driver: String,
@@ -75,25 +75,25 @@ pub struct RecordedPolicy {
     pub min: Kilohertz,
     /// Highest frequency.
     pub max: Kilohertz,
-    /// Guaranteed frequency, where reported.
+    /// The guaranteed frequency, where reported.
     pub base: Option<Kilohertz>,
     /// Declared time for a frequency change; drivers without a value report 0.
     pub transition_latency: Nanoseconds,
-    /// The frequencies to choose from, where they are told.
+    /// The frequencies to choose from, where the driver lists them.
     pub available: Vec<Kilohertz>,
-    /// Energy-performance preference, if any.
+    /// The energy-performance preference, if any.
     pub epp: Option<String>,
-    /// Highest performance declared by ACPI (`acpi_cppc/highest_perf`), if any.
+    /// The highest performance that ACPI declares (`acpi_cppc/highest_perf`), if any.
     pub highest_performance: Option<u32>,
 }
 
 /// Idle-state table from a kernel driver, for one processor family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriverTable {
-    /// The driver's name for the table.
+    /// The name that the driver has for the table.
     pub name: String,
-    /// The states, with the polling state that the kernel puts before them. A state that the driver
-    /// marks as not to be used is `disabled`.
+    /// The idle states, with the polling state that the kernel puts before them. A state that the driver marks as not
+    /// to be used is `disabled`.
     pub states: IdleStates,
     /// File and line.
     pub source: String,
@@ -104,7 +104,7 @@ pub struct DriverTable {
     clippy::expect_used,
     reason = "the data is part of the build and tested"
 )]
-pub fn systems() -> &'static [RecordedSystem] {
+pub fn builtin_recorded_systems() -> &'static [RecordedSystem] {
     static SYSTEMS: OnceLock<Vec<RecordedSystem>> = OnceLock::new();
     SYSTEMS.get_or_init(|| {
         parse_systems(IDLE_STATES, FREQUENCY).expect("the recorded systems are well-formed")
@@ -112,8 +112,8 @@ pub fn systems() -> &'static [RecordedSystem] {
 }
 
 /// Finds a recorded system by name.
-pub fn find(name: &str) -> Option<&'static RecordedSystem> {
-    systems().iter().find(|s| s.name == name)
+pub fn find_recorded_system(name: &str) -> Option<&'static RecordedSystem> {
+    builtin_recorded_systems().iter().find(|s| s.name == name)
 }
 
 /// The 26 tables of the intel_idle driver in Linux 6.12, oldest processor first.
@@ -121,7 +121,7 @@ pub fn find(name: &str) -> Option<&'static RecordedSystem> {
     clippy::expect_used,
     reason = "the data is part of the build and tested"
 )]
-pub fn intel_idle_tables() -> &'static [DriverTable] {
+pub fn builtin_intel_idle_tables() -> &'static [DriverTable] {
     static TABLES: OnceLock<Vec<DriverTable>> = OnceLock::new();
     TABLES.get_or_init(|| parse_driver_tables(INTEL_IDLE).expect("the tables are well-formed"))
 }
@@ -186,10 +186,10 @@ struct TableRow {
 /// The first row that is malformed, out of order, or contradicts another row for the same system.
 pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>, RecordError> {
     let mut systems: Vec<RecordedSystem> = Vec::new();
-    for (line, row) in rows::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
+    for (line, row) in parse_numbered_rows::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
         add_policy(&mut systems, row).map_err(|what| record_error(FREQUENCY_FILE, line, what))?;
     }
-    let idle_rows = rows::<IdleRow>(IDLE_FILE, idle)?;
+    let idle_rows = parse_numbered_rows::<IdleRow>(IDLE_FILE, idle)?;
     for group in idle_rows.chunk_by(|a, b| a.1.system == b.1.system) {
         add_idle_states(&mut systems, group)?;
     }
@@ -204,7 +204,7 @@ fn record_error(file: &'static str, line: u64, what: impl Into<String>) -> Recor
     }
 }
 
-/// Adds the frequency policy of a row to its system, which begins with its first row.
+/// Adds the frequency policy of a CSV row to its system, which is added with its first row.
 fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<(), &'static str> {
     let available = row
         .available_khz
@@ -230,10 +230,10 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
         base: row.base_khz.map(Kilohertz),
         transition_latency: Nanoseconds(row.transition_latency_ns),
         available,
-        epp: some_text(row.epp),
+        epp: text_unless_empty(row.epp),
         highest_performance: row.cppc_highest,
     };
-    let status = some_text(row.intel_pstate_status);
+    let status = text_unless_empty(row.intel_pstate_status);
     match systems.iter_mut().find(|s| s.name == row.system) {
         Some(system) => {
             if system.hwp_dynamic_boost != hwp_dynamic_boost || system.intel_pstate_status != status
@@ -243,7 +243,7 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
             system.frequency.push(policy);
         }
         None => systems.push(RecordedSystem {
-            processor: processor::find(&row.system).cloned(),
+            processor: processor::find_processor_of_system(&row.system).cloned(),
             name: row.system,
             cpu_model: row.cpu_model,
             family_model: row.family_model,
@@ -258,7 +258,7 @@ fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<()
     Ok(())
 }
 
-/// Adds the idle states in the rows of a system.
+/// Adds the idle states in the CSV rows of a system.
 fn add_idle_states(
     systems: &mut [RecordedSystem],
     group: &[(u64, IdleRow)],
@@ -273,14 +273,14 @@ fn add_idle_states(
     check_same_system(system, first).map_err(|what| record_error(IDLE_FILE, *line, what))?;
     let mut states = Vec::new();
     for (expected, (line, row)) in group.iter().enumerate() {
-        let state =
-            read_state(row, expected).map_err(|what| record_error(IDLE_FILE, *line, what))?;
+        let state = decode_idle_state(row, expected)
+            .map_err(|what| record_error(IDLE_FILE, *line, what))?;
         states.push(state);
     }
     system.idle = Some(RecordedIdle {
         driver: first.driver.clone(),
         governor: first.governor.clone(),
-        recorded_cpus: count_of(&first.cpus).ok_or_else(|| {
+        recorded_cpus: parse_cpu_count(&first.cpus).ok_or_else(|| {
             record_error(IDLE_FILE, *line, "cpus is a range and its size: 0-7(8)")
         })?,
         states: IdleStates::new(states)
@@ -289,7 +289,7 @@ fn add_idle_states(
     Ok(())
 }
 
-/// Checks that a system has no idle states yet, and that its first row is about the same system.
+/// Checks that a system has no idle states yet, and that the first row is about the same system.
 fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'static str> {
     if system.idle.is_some() {
         return Err("the rows of a system follow each other");
@@ -314,7 +314,7 @@ fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'s
     Ok(())
 }
 
-fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
+fn decode_idle_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
     if row.state != expected {
         return Err("states are numbered from 0 on");
     }
@@ -323,7 +323,7 @@ fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str>
         "disabled" => true,
         _ => return Err("default_status is enabled or disabled"),
     };
-    Ok(declared(
+    Ok(declared_idle_state(
         &row.name,
         row.exit_latency_us,
         row.target_residency_us,
@@ -337,13 +337,13 @@ fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str>
 /// The first row that is malformed, or that makes a table no driver can have.
 pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> {
     const FILE: &str = "intel_idle.csv";
-    rows::<TableRow>(FILE, text)?
+    parse_numbered_rows::<TableRow>(FILE, text)?
         .chunk_by(|a, b| a.1.table == b.1.table)
         .map(|group| {
             let (line, first) = &group[0];
-            let states = std::iter::once(declared("POLL", 0, 0, false))
+            let states = std::iter::once(declared_idle_state("POLL", 0, 0, false))
                 .chain(group.iter().map(|(_, row)| {
-                    declared(
+                    declared_idle_state(
                         &row.name,
                         row.exit_latency_us,
                         row.target_residency_us,
@@ -364,28 +364,31 @@ pub fn parse_driver_tables(text: &str) -> Result<Vec<DriverTable>, RecordError> 
         .collect()
 }
 
-/// A state as the kernel declares it.
-fn declared(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
+/// An idle state as the kernel declares it.
+fn declared_idle_state(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> IdleState {
     IdleState {
         name: name.to_owned(),
         exit_latency: Nanoseconds::from_micros(exit_us),
         target_residency: Nanoseconds::from_micros(residency_us),
-        polling: is_polling(name),
+        polling: is_polling_state_name(name),
         disabled,
     }
 }
 
 /// The count `8` in `0-7(8)`.
-fn count_of(cpus: &str) -> Option<usize> {
+fn parse_cpu_count(cpus: &str) -> Option<usize> {
     cpus.strip_suffix(')')?.split_once('(')?.1.parse().ok()
 }
 
-fn some_text(text: String) -> Option<String> {
+fn text_unless_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// All rows of a CSV file with a header, each with its line number.
-fn rows<T: DeserializeOwned>(file: &'static str, text: &str) -> Result<Vec<(u64, T)>, RecordError> {
+/// Parses all rows of a CSV file with a header, each with its line number.
+fn parse_numbered_rows<T: DeserializeOwned>(
+    file: &'static str,
+    text: &str,
+) -> Result<Vec<(u64, T)>, RecordError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
     let mut all = Vec::new();
@@ -414,16 +417,19 @@ mod tests {
 
     #[test]
     fn there_are_46_systems_and_the_idle_states_of_45() {
-        assert_eq!(systems().len(), 46);
-        let without: Vec<_> = systems().iter().filter(|s| s.idle.is_none()).collect();
+        assert_eq!(builtin_recorded_systems().len(), 46);
+        let without: Vec<_> = builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.idle.is_none())
+            .collect();
         assert_eq!(without.len(), 1);
         assert_eq!(without[0].name, "cwf0");
-        assert!(systems().is_sorted_by_key(|s| &s.name));
+        assert!(builtin_recorded_systems().is_sorted_by_key(|s| &s.name));
     }
 
     #[test]
     fn a_system_is_what_its_dump_says() {
-        let rome = find("rome0").unwrap();
+        let rome = find_recorded_system("rome0").unwrap();
         assert_eq!(rome.frequency[0].driver, "acpi-cpufreq");
         assert_eq!(
             rome.frequency[0].available,
@@ -447,17 +453,22 @@ mod tests {
                 Nanoseconds::from_micros(800)
             )
         );
-        let broadwell = find("bdw0").unwrap().idle.as_ref().unwrap();
+        let broadwell = find_recorded_system("bdw0").unwrap().idle.as_ref().unwrap();
         let off: Vec<_> = broadwell.states.iter().filter(|s| s.disabled).collect();
         assert_eq!(off.len(), 2);
     }
 
     #[test]
     fn hwp_boost_is_on_where_a_server_runs_active_with_hwp() {
-        let boosts = systems().iter().filter_map(|s| s.hwp_dynamic_boost);
+        let boosts = builtin_recorded_systems()
+            .iter()
+            .filter_map(|s| s.hwp_dynamic_boost);
         let (on, off): (Vec<bool>, Vec<bool>) = boosts.partition(|boost| *boost);
         assert_eq!((on.len(), off.len()), (17, 11));
-        for s in systems().iter().filter(|s| s.hwp_dynamic_boost.is_some()) {
+        for s in builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.hwp_dynamic_boost.is_some())
+        {
             assert_eq!(
                 s.intel_pstate_status.as_deref(),
                 Some("active"),
@@ -469,10 +480,12 @@ mod tests {
 
     #[test]
     fn every_idle_table_begins_with_polling_and_goes_from_shallow_to_deep() {
-        let recorded = systems()
+        let recorded = builtin_recorded_systems()
             .iter()
             .filter_map(|s| Some((&s.name, &s.idle.as_ref()?.states)));
-        let tables = intel_idle_tables().iter().map(|t| (&t.name, &t.states));
+        let tables = builtin_intel_idle_tables()
+            .iter()
+            .map(|t| (&t.name, &t.states));
         for (name, states) in recorded.chain(tables) {
             assert!(
                 states[0].polling && states[1..].iter().all(|s| !s.polling),
@@ -484,10 +497,13 @@ mod tests {
 
     #[test]
     fn intel_idle_has_26_tables_with_116_states() {
-        assert_eq!(intel_idle_tables().len(), 26);
-        let states: usize = intel_idle_tables().iter().map(|t| t.states.len() - 1).sum();
+        assert_eq!(builtin_intel_idle_tables().len(), 26);
+        let states: usize = builtin_intel_idle_tables()
+            .iter()
+            .map(|t| t.states.len() - 1)
+            .sum();
         assert_eq!(states, 116);
-        let alder_lake = intel_idle_tables()
+        let alder_lake = builtin_intel_idle_tables()
             .iter()
             .find(|t| t.name == "adl_cstates")
             .unwrap();

@@ -61,14 +61,14 @@ fn nvme_cli_prints_what_its_binary_says() {
         let read = |format: &[&str]| -> Drive {
             let arguments = [&["id-ctrl", "/dev/null"], format].concat();
             let printed = nvme.output("SHIM_IDENTIFY", &data, &arguments);
-            let found = id_ctrl::parse("dump", &printed).unwrap_or_else(|e| {
+            let found = id_ctrl::parse_dump("dump", &printed).unwrap_or_else(|e| {
                 panic!("{format:?}: {e}\n{}", String::from_utf8_lossy(&printed))
             });
-            assert_eq!(found.assumptions(), None);
+            assert_eq!(found.describe_assumptions(), None);
             found.drive
         };
         let binary = read(&["-b"]);
-        assert_eq!(binary, id_ctrl::parse("dump", &data).unwrap().drive);
+        assert_eq!(binary, id_ctrl::parse_dump("dump", &data).unwrap().drive);
         assert_eq!(read(&["-o", "json"]), binary);
         assert_eq!(read(&[]), binary);
         assert_eq!(read(&["-H"]), binary);

@@ -135,19 +135,21 @@ impl CounterSnapshot {
     fn take(system: &System) -> Result<Self, MeasureError> {
         let root = system.root();
         let mut counts = Counts::new();
-        let interrupts = root.optional("proc/interrupts").ok_or_else(|| {
-            MeasureError::Impossible(
-                "/proc/interrupts cannot be read; mount /proc, or run outside of the container"
-                    .to_owned(),
-            )
-        })?;
+        let interrupts = root
+            .read_text_if_readable("proc/interrupts")
+            .ok_or_else(|| {
+                MeasureError::Impossible(
+                    "/proc/interrupts cannot be read; mount /proc, or run outside of the container"
+                        .to_owned(),
+                )
+            })?;
         add_counter_table(&mut counts, CauseKind::Interrupt, &interrupts);
-        if let Some(text) = root.optional("proc/softirqs") {
+        if let Some(text) = root.read_text_if_readable("proc/softirqs") {
             add_counter_table(&mut counts, CauseKind::SoftInterrupt, &text);
         }
         for cpu in system.cpus() {
-            for count in system.idle_counts(cpu) {
-                let name = printable::one_line(&count.state.name).into_owned();
+            for count in system.read_idle_counts(cpu) {
+                let name = printable::escape_for_one_line(&count.state.name).into_owned();
                 let by_cpu = counts.entry((CauseKind::IdleState, name)).or_default();
                 by_cpu.insert(cpu, count.usage);
             }
@@ -277,11 +279,11 @@ fn name_cause(label: &str, description: &[&str]) -> String {
     } else {
         format!("{label} {}", words.join(" "))
     };
-    printable::one_line(name.trim()).into_owned()
+    printable::escape_for_one_line(name.trim()).into_owned()
 }
 
 fn read_context_switches(root: &Root) -> Option<u64> {
-    let stat = root.optional("proc/stat")?;
+    let stat = root.read_text_if_readable("proc/stat")?;
     let mut lines = stat.lines();
     lines.find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
 }

@@ -30,7 +30,7 @@ impl Conditions {
         let after = CpuTimes::read(system.root());
         Self {
             date: today(),
-            kernel: system.kernel_release().unwrap_or_default(),
+            kernel: system.read_kernel_release().unwrap_or_default(),
             busy_percent: before.zip(after).and_then(|(b, a)| a.busy_percent_since(b)),
         }
     }
@@ -74,7 +74,7 @@ pub(crate) struct CpuTimes {
 
 impl CpuTimes {
     pub(crate) fn read(root: &Root) -> Option<Self> {
-        let stat = root.optional("proc/stat")?;
+        let stat = root.read_text_if_readable("proc/stat")?;
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
         let parsed: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
         let ticks = parsed.ok()?;
@@ -104,7 +104,7 @@ mod tests {
         std::fs::create_dir(directory.path().join("proc")).unwrap();
         let read = |line: &str| {
             std::fs::write(directory.path().join("proc/stat"), line).unwrap();
-            CpuTimes::read(&Root::at(directory.path()))
+            CpuTimes::read(&Root::at_directory(directory.path()))
         };
         let before = read("cpu  100 0 50 800 50 0 0 0 30 0\n").unwrap();
         let after = read("cpu  130 0 70 840 60 0 0 0 40 0\n").unwrap();

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::process::geteuid;
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
-use wakepath_system::setting::find;
+use wakepath_system::setting::find_setting;
 use wakepath_system::{At, SettingKey, System, SystemError};
 
 use crate::MeasureError;
@@ -53,7 +53,7 @@ impl ShallowHold {
     /// Something could not be put back; the journal keeps it.
     pub fn release(self) -> Result<(), MeasureError> {
         if let Some(hold) = self.hold {
-            hold.release()?;
+            hold.put_back_and_release()?;
         }
         Ok(())
     }
@@ -61,12 +61,12 @@ impl ShallowHold {
 
 fn hold_system_latency(system: &System) -> Result<Hold, SettingsError> {
     let mut wanted = WantedSetting::default();
-    let setting = find("system-latency");
-    let key = setting.and_then(|setting| SettingKey::new(setting, At::System));
+    let setting = find_setting("system-latency");
+    let key = setting.and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     wanted.values.extend(key.map(|key| (key, "0".to_owned())));
     // The lock first: an earlier plan could be out of date.
-    let session = Session::open(system)?;
-    session.hold(&SettingsPlan::new(system, wanted)?)
+    let session = Session::open_and_recover(system)?;
+    session.apply_while_held(&SettingsPlan::from_wanted(system, wanted)?)
 }
 
 /// Whether a machine has nothing to hold CPUs with, as in a container.

@@ -74,7 +74,7 @@ impl Estimate {
             kernel: conditions.kernel.clone(),
             what: what.to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 }
 

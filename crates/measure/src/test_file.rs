@@ -80,7 +80,7 @@ impl BackingDevice {
     /// The disk with a device number; `None` for file systems over several disks, or none.
     fn find(root: &Root, device: u64) -> Option<Self> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let link = root.path(&format!("sys/dev/block/{major}:{minor}"));
+        let link = root.absolute_path(&format!("sys/dev/block/{major}:{minor}"));
         let place = std::fs::canonicalize(link).ok()?;
         let disk = if place.join("partition").exists() {
             place.parent()?
@@ -88,7 +88,7 @@ impl BackingDevice {
             &place
         };
         let disk = disk.file_name()?.to_str()?.to_owned();
-        let model = root.optional(&format!("sys/block/{disk}/device/model"));
+        let model = root.read_text_if_readable(&format!("sys/block/{disk}/device/model"));
         Some(Self {
             model: model.filter(|model| !model.is_empty()),
             disk,
@@ -308,7 +308,7 @@ fn find_unsuitable_extent(extents: &[FileExtent], bytes: u64) -> Option<(u64, &'
         if extent.start > next {
             break;
         }
-        if let Some(why) = extent.obstacle() {
+        if let Some(why) = extent.why_reads_are_indirect() {
             return Some((extent.start, why));
         }
         next = extent.start.saturating_add(extent.length);

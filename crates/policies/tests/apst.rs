@@ -79,7 +79,15 @@ fn library_drives_fall_into_the_known_classes() {
 #[test]
 fn known_drives_get_their_known_tables() {
     let library = DriveLibrary::builtin();
-    let of = |name: &str| targets(&library.find(name).unwrap().usual_table().drive);
+    let of = |name: &str| {
+        targets(
+            &library
+                .find_one_model(name)
+                .unwrap()
+                .most_frequent_table()
+                .drive,
+        )
+    };
     // Deepest state within 15 ms: straight there after 100 ms, the shallower one never used.
     for straight in [
         "Intel 760p 256GB",
@@ -101,9 +109,9 @@ fn known_drives_get_their_known_tables() {
 fn entries_hold_the_target_for_every_shallower_state() {
     let library = DriveLibrary::builtin();
     let drive = &library
-        .find("SDBPNPZ-256G-1006")
+        .find_one_model("SDBPNPZ-256G-1006")
         .unwrap()
-        .usual_table()
+        .most_frequent_table()
         .drive;
     let plan = table_of(drive.npss, &drive.states, &ApstSettings::default());
     let to_3 = 3 << 3 | 100 << 8;

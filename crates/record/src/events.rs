@@ -14,21 +14,21 @@ use crate::wire::{Record, RecordKind, Reflect, Select};
 #[derive(Debug, Default)]
 pub struct Assembler {
     cpus: HashMap<u16, Cpu>,
-    /// Outcomes reported to governors are recorded, so a chosen period is complete only with its outcome.
+    /// Whether outcomes reported to governors are recorded; then a period is complete only with its outcome.
     reflects: bool,
 }
 
-/// A CPU's current idle period.
+/// What is known so far of a CPU's current idle period.
 #[derive(Debug, Default)]
 struct Cpu {
     tracker: IdleTracker,
     /// State that the governor chose last.
     chosen: u8,
-    /// Idle period that ended, perhaps before the governor was told the outcome.
+    /// The idle period that ended last, perhaps before the governor was told the outcome.
     exited: Option<Exit>,
-    /// Events after `exited`, which must be handed out later.
+    /// Events after `exited`, which must be handed out after it.
     held: Vec<Event>,
-    /// It goes, or went, online or offline.
+    /// Whether the CPU goes, or went, online or offline in its last hotplug step.
     online: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ struct Exit {
 }
 
 impl Assembler {
-    /// `reflects`: the programs see what governors are told ([`RecordKind::Reflect`]).
+    /// An assembler without events. `reflects`: the programs see what governors are told ([`RecordKind::Reflect`]).
     pub fn new(reflects: bool) -> Self {
         Self {
             cpus: HashMap::new(),
@@ -47,53 +47,54 @@ impl Assembler {
         }
     }
 
-    /// Takes a record and hands out completed events, in order of time for each CPU.
-    pub fn push(&mut self, record: &Record, out: &mut Vec<Event>) {
+    /// Takes a record and appends completed events to `out`, in order of time for each CPU.
+    pub fn take_record(&mut self, record: &Record, out: &mut Vec<Event>) {
         let reflects = self.reflects;
         let number = record.cpu;
         let cpu = self.cpus.entry(number).or_default();
         let kind = match record.kind {
             RecordKind::Select(select) => {
-                // The last choice's outcome was missed.
-                cpu.release(number, out);
-                cpu.select(record.time_ns, &select);
+                // The outcome of the CPU's last choice was missed.
+                cpu.release_pending_events(number, out);
+                cpu.note_governor_choice(record.time_ns, &select);
                 return;
             }
             RecordKind::IdleEnter { state, left } => {
-                cpu.release(number, out);
-                cpu.note_departure(left);
-                // No driver has more states than a u8 can count.
+                cpu.release_pending_events(number, out);
+                cpu.note_if_left_idle_loop(left);
+                // The state's index fits, since no driver has more states than a u8 can count.
                 if let Ok(state) = u8::try_from(state) {
-                    cpu.tracker.enter(Nanoseconds(record.time_ns), state);
+                    cpu.tracker
+                        .note_idle_entry(Nanoseconds(record.time_ns), state);
                 }
                 return;
             }
             RecordKind::IdleExit => {
-                let told = reflects && cpu.tracker.is_asked();
-                cpu.exit(record.time_ns);
+                let told = reflects && cpu.tracker.governor_was_asked();
+                cpu.end_idle_period(record.time_ns);
                 if !told {
-                    cpu.release(number, out);
+                    cpu.release_pending_events(number, out);
                 }
                 return;
             }
             RecordKind::Reflect(reflect) => {
-                cpu.reflect(record.time_ns, reflect);
-                cpu.release(number, out);
+                cpu.note_kernel_outcome(record.time_ns, reflect);
+                cpu.release_pending_events(number, out);
                 return;
             }
             RecordKind::Hotplug { online } => {
-                // Each hotplug step sends a record; the first counts.
+                // Each hotplug step of a CPU sends a record; the first counts.
                 if cpu.online == Some(online) {
                     return;
                 }
-                cpu.release(number, out);
+                cpu.release_pending_events(number, out);
                 *cpu = Cpu {
                     online: Some(online),
                     ..Cpu::default()
                 };
                 recording::EventKind::Hotplug { online }
             }
-            other => match independent_event(other) {
+            other => match event_of_independent_record(other) {
                 Some(kind) => kind,
                 None => return,
             },
@@ -103,13 +104,19 @@ impl Assembler {
             cpu: u32::from(number),
             kind,
         };
-        cpu.add(event, out);
+        cpu.add_complete_event(event, out);
     }
 
-    /// Drops a CPU's state after lost records.
-    pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
+    /// Drops what is known of a CPU after lost records, and appends an event about the loss.
+    pub fn drop_cpu_after_loss(
+        &mut self,
+        cpu: u16,
+        time_ns: u64,
+        count: u64,
+        out: &mut Vec<Event>,
+    ) {
         let known = self.cpus.entry(cpu).or_default();
-        known.release(cpu, out);
+        known.release_pending_events(cpu, out);
         *known = Cpu {
             online: known.online,
             ..Cpu::default()
@@ -121,20 +128,20 @@ impl Assembler {
         });
     }
 
-    /// Hands out events that wait for records which will never come.
-    pub fn finish(&mut self, out: &mut Vec<Event>) {
+    /// Appends all events that wait for records which will never come.
+    pub fn release_waiting_events(&mut self, out: &mut Vec<Event>) {
         let mut numbers: Vec<u16> = self.cpus.keys().copied().collect();
         numbers.sort_unstable();
         for number in numbers {
             if let Some(cpu) = self.cpus.get_mut(&number) {
-                cpu.release(number, out);
+                cpu.release_pending_events(number, out);
             }
         }
     }
 }
 
-/// The event of a record that says all by itself; `None` for records about idle periods, hotplug and names.
-fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
+/// The event of a record that is complete by itself; `None` for records about idle periods, hotplug and names.
+fn event_of_independent_record(kind: RecordKind) -> Option<recording::EventKind> {
     Some(match kind {
         RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
         RecordKind::BlockComplete(block) => recording::EventKind::BlockComplete(block),
@@ -151,7 +158,7 @@ fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
         RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
         RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
         RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
-        // Names belong to the description.
+        // Names of tasks belong to the recording's metadata.
         RecordKind::TaskName { .. }
         | RecordKind::Select(_)
         | RecordKind::IdleEnter { .. }
@@ -162,8 +169,8 @@ fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
 }
 
 impl Cpu {
-    /// An event that is complete by itself.
-    fn add(&mut self, event: Event, out: &mut Vec<Event>) {
+    /// Adds an event that is complete by itself, behind an unfinished idle period if there is one.
+    fn add_complete_event(&mut self, event: Event, out: &mut Vec<Event>) {
         if self.exited.is_some() {
             self.held.push(event);
         } else {
@@ -171,43 +178,43 @@ impl Cpu {
         }
     }
 
-    /// Notes whether the CPU left the idle loop since the last period.
-    fn note_departure(&mut self, left: bool) {
+    /// Notes whether the CPU left the idle loop since its last idle period.
+    fn note_if_left_idle_loop(&mut self, left: bool) {
         if left {
-            self.tracker.run_task();
+            self.tracker.note_task_ran();
         }
     }
 
-    /// Notes the governor's choice.
-    fn select(&mut self, time: u64, select: &Select) {
-        self.note_departure(select.left);
+    /// Notes a governor's choice of an idle state.
+    fn note_governor_choice(&mut self, time: u64, select: &Select) {
+        self.note_if_left_idle_loop(select.left);
         self.chosen = u8::try_from(select.state).unwrap_or(u8::MAX);
         let inputs = idle_inputs(select);
         self.tracker
-            .ask_governor(Nanoseconds(time), inputs, Some(select.stop_tick));
+            .note_governor_call(Nanoseconds(time), inputs, Some(select.stop_tick));
     }
 
-    /// Ends an idle period, unless the recording began in the middle.
-    fn exit(&mut self, time: u64) {
-        if let Some(period) = self.tracker.exit(Nanoseconds(time)) {
+    /// Ends the CPU's idle period, unless the recording began in the middle of it.
+    fn end_idle_period(&mut self, time: u64) {
+        if let Some(period) = self.tracker.end_idle_period(Nanoseconds(time)) {
             self.exited = Some(Exit { time, period });
         }
     }
 
-    /// The kernel's own account of the period, the governor's input for learning.
-    fn reflect(&mut self, time: u64, reflect: Reflect) {
+    /// Notes what the kernel told the governor about the ended idle period.
+    fn note_kernel_outcome(&mut self, time: u64, reflect: Reflect) {
         if let Some(exit) = &mut self.exited {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
             exit.period.got_tick = reflect.got_tick;
             exit.period.poll_limit_hit = Some(reflect.poll_limit_hit);
-        } else if let Some(period) = self.tracker.refuse(self.chosen) {
-            // Work came before the CPU could enter the chosen state.
+        } else if let Some(period) = self.tracker.end_refused_call(self.chosen) {
+            // Work came before the CPU could enter the state that the governor chose.
             self.exited = Some(Exit { time, period });
         }
     }
 
-    /// Hands out the last period and later events.
-    fn release(&mut self, number: u16, out: &mut Vec<Event>) {
+    /// Appends the CPU's ended idle period, and the events that waited behind it.
+    fn release_pending_events(&mut self, number: u16, out: &mut Vec<Event>) {
         if let Some(exit) = self.exited.take() {
             out.push(Event {
                 time: Nanoseconds(exit.time),
@@ -243,7 +250,7 @@ mod tests {
         let mut assembler = Assembler::new(reflects);
         let mut out = Vec::new();
         for &(time_ns, kind) in records {
-            assembler.push(
+            assembler.take_record(
                 &Record {
                     time_ns,
                     cpu: 0,
@@ -252,7 +259,7 @@ mod tests {
                 &mut out,
             );
         }
-        assembler.finish(&mut out);
+        assembler.release_waiting_events(&mut out);
         out
     }
 

@@ -1,4 +1,4 @@
-//! Facts about the recorded machine.
+//! Reads facts about the machine that is recorded.
 
 use std::collections::BTreeMap;
 
@@ -14,37 +14,42 @@ use wakepath_units::{Nanoseconds, cpus};
 const CPUS: &str = "sys/devices/system/cpu";
 
 /// Reads the machine's idle states, governors, frequencies and drives; what is not there stays unknown.
-pub fn metadata(system: &System) -> Metadata {
+pub fn read_metadata(system: &System) -> Metadata {
     let root = system.root();
-    let kernel = root.optional("proc/sys/kernel/osrelease");
+    let kernel = root.read_text_if_readable("proc/sys/kernel/osrelease");
     Metadata {
         source: "wakepath record".to_owned(),
         hz: kernel
             .as_deref()
-            .and_then(|release| configured_hz(root, release)),
+            .and_then(|release| read_configured_hz(root, release)),
         kernel,
         architecture: Some(std::env::consts::ARCH.to_owned()),
-        processor: processor(root),
-        machine_id: machine_id(root),
+        processor: read_processor_name(root),
+        machine_id: read_machine_id_digest(root),
         clock: Some("mono".to_owned()),
         cpus: system.cpus().len() as u32,
-        idle_driver: present(root, &format!("{CPUS}/cpuidle/current_driver")),
-        idle_governor: present(root, &format!("{CPUS}/cpuidle/current_governor"))
-            .or_else(|| present(root, &format!("{CPUS}/cpuidle/current_governor_ro"))),
-        idle_states: idle_states(system),
-        siblings: siblings(system),
-        frequency_driver: present(root, &format!("{CPUS}/cpufreq/policy0/scaling_driver")),
-        frequency_domains: frequency_domains(system),
-        devices: devices(root),
-        interrupts: interrupts(root),
-        settings: settings(system),
+        idle_driver: read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_driver")),
+        idle_governor: read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor"))
+            .or_else(|| {
+                read_file_unless_none(root, &format!("{CPUS}/cpuidle/current_governor_ro"))
+            }),
+        idle_states: read_idle_state_groups(system),
+        siblings: read_core_siblings(system),
+        frequency_driver: read_file_unless_none(
+            root,
+            &format!("{CPUS}/cpufreq/policy0/scaling_driver"),
+        ),
+        frequency_domains: read_frequency_domains(system),
+        devices: read_block_devices(root),
+        interrupts: read_interrupt_names(root),
+        settings: read_settings(system),
         ..Metadata::default()
     }
 }
 
-/// Name of the first processor.
-fn processor(root: &Root) -> Option<String> {
-    let info = root.optional("proc/cpuinfo")?;
+/// Reads the name of the first processor.
+fn read_processor_name(root: &Root) -> Option<String> {
+    let info = root.read_text_if_readable("proc/cpuinfo")?;
     info.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "model name").then(|| value.trim().to_owned())
@@ -52,9 +57,9 @@ fn processor(root: &Root) -> Option<String> {
 }
 
 /// A digest of the system's identity; `machine-id(5)` asks not to publish the identity itself.
-fn machine_id(root: &Root) -> Option<String> {
+fn read_machine_id_digest(root: &Root) -> Option<String> {
     let id = root
-        .optional("etc/machine-id")
+        .read_text_if_readable("etc/machine-id")
         .filter(|id| id.len() == 32)?;
     let digest = Sha256::digest(format!("wakepath recording {id}"));
     let [first, ..] = *digest.as_chunks::<8>().0 else {
@@ -63,17 +68,18 @@ fn machine_id(root: &Root) -> Option<String> {
     Some(format!("{:016x}", u64::from_be_bytes(first)))
 }
 
-/// All settings that the machine has, but for idle states switched off, which the idle states say.
-fn settings(system: &System) -> Vec<RecordedSetting> {
+/// Reads all settings that the machine has, except for idle states switched off, which the idle states tell.
+fn read_settings(system: &System) -> Vec<RecordedSetting> {
     let mut settings: Vec<RecordedSetting> = Vec::new();
     for info in SETTINGS
         .iter()
         .filter(|s| s.scope != SettingScope::IdleState)
     {
         let first = settings.len();
-        for at in system.places(info.scope) {
+        for at in system.places_in_scope(info.scope) {
             let place = at.to_string();
-            let Some(value) = SettingKey::new(info, at).and_then(|key| system.read(&key).ok())
+            let Some(value) = SettingKey::for_matching_scope(info, at)
+                .and_then(|key| system.read_setting(&key).ok())
             else {
                 continue;
             };
@@ -90,18 +96,18 @@ fn settings(system: &System) -> Vec<RecordedSetting> {
     settings
 }
 
-/// A file whose kernel writes `none` for nothing.
-fn present(root: &Root, file: &str) -> Option<String> {
-    root.optional(file)
+/// Reads a file; `None` also for the word `none`, which the kernel writes for nothing.
+fn read_file_unless_none(root: &Root, file: &str) -> Option<String> {
+    root.read_text_if_readable(file)
         .filter(|text| !text.is_empty() && text != "none")
 }
 
-/// CPUs with the same states make one group.
-fn idle_states(system: &System) -> Vec<CpuIdleStates> {
+/// Reads the CPUs' idle states; CPUs with the same states make one group.
+fn read_idle_state_groups(system: &System) -> Vec<CpuIdleStates> {
     let mut groups: Vec<CpuIdleStates> = Vec::new();
     for cpu in system.cpus() {
         let states: Vec<IdleState> = system
-            .idle_states(cpu)
+            .read_idle_states(cpu)
             .into_iter()
             .map(|state| IdleState {
                 name: state.name,
@@ -126,7 +132,7 @@ fn idle_states(system: &System) -> Vec<CpuIdleStates> {
 }
 
 /// CPUs that have no idle states although others have: no governor chooses for them.
-pub(crate) fn cpus_without_states(system: &System, states: &[CpuIdleStates]) -> Vec<u32> {
+pub(crate) fn find_cpus_without_states(system: &System, states: &[CpuIdleStates]) -> Vec<u32> {
     if states.is_empty() {
         return Vec::new();
     }
@@ -136,14 +142,14 @@ pub(crate) fn cpus_without_states(system: &System, states: &[CpuIdleStates]) -> 
         .collect()
 }
 
-fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
+fn read_frequency_domains(system: &System) -> Vec<FrequencyDomain> {
     let root = system.root();
     system
         .cpufreq_policies()
         .into_iter()
         .map(|policy| {
             let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy}"));
-            let table = folder.optional("scaling_available_frequencies");
+            let table = folder.read_text_if_readable("scaling_available_frequencies");
             let mut khz: Vec<u32> = match table {
                 Some(table) => table
                     .split_whitespace()
@@ -151,36 +157,36 @@ fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
                     .collect(),
                 None => ["cpuinfo_min_freq", "cpuinfo_max_freq"]
                     .into_iter()
-                    .filter_map(|file| folder.small_number(file))
+                    .filter_map(|file| folder.read_small_number(file))
                     .collect(),
             };
             khz.sort_unstable();
             khz.dedup();
             FrequencyDomain {
                 cpus: system
-                    .policy_cpus(policy)
+                    .cpus_of_cpufreq_policy(policy)
                     .into_iter()
                     .map(|cpu| cpu as u32)
                     .collect(),
                 khz,
-                governor: folder.optional("scaling_governor"),
+                governor: folder.read_text_if_readable("scaling_governor"),
             }
         })
         .collect()
 }
 
-fn devices(root: &Root) -> Vec<BlockDevice> {
-    root.names("sys/block")
+fn read_block_devices(root: &Root) -> Vec<BlockDevice> {
+    root.list_names("sys/block")
         .into_iter()
         .filter_map(|name| {
             let directory = format!("sys/block/{name}");
-            // Without a size nothing is behind it: unused loop devices, empty card readers.
-            root.number(&format!("{directory}/size"))
+            // A block device without a size is left out: unused loop devices, empty card readers.
+            root.read_number_if_readable(&format!("{directory}/size"))
                 .filter(|size| *size > 0)?;
-            let numbers = root.optional(&format!("{directory}/dev"))?;
+            let numbers = root.read_text_if_readable(&format!("{directory}/dev"))?;
             let (major, minor) = numbers.split_once(':')?;
             let device = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
-            let model = root.optional(&format!("{directory}/device/model"));
+            let model = root.read_text_if_readable(&format!("{directory}/device/model"));
             Some(BlockDevice {
                 device,
                 name,
@@ -190,13 +196,16 @@ fn devices(root: &Root) -> Vec<BlockDevice> {
         .collect()
 }
 
-/// CPUs that share a core with others.
-fn siblings(system: &System) -> Vec<Vec<u32>> {
+/// Groups of CPUs that share a core; cores with one CPU are left out.
+fn read_core_siblings(system: &System) -> Vec<Vec<u32>> {
     let mut cores: Vec<Vec<u32>> = Vec::new();
     for cpu in system.cpus() {
         let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
-        let list = system.root().optional(&file).unwrap_or_default();
-        let threads = cpus::parse(&list).unwrap_or_default().into_iter();
+        let list = system
+            .root()
+            .read_text_if_readable(&file)
+            .unwrap_or_default();
+        let threads = cpus::parse_cpu_list(&list).unwrap_or_default().into_iter();
         let core: Vec<u32> = threads.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         if core.len() > 1 && !cores.contains(&core) {
             cores.push(core);
@@ -205,11 +214,11 @@ fn siblings(system: &System) -> Vec<Vec<u32>> {
     cores
 }
 
-/// Names of interrupts, as their handlers give them.
-fn interrupts(root: &Root) -> BTreeMap<u32, String> {
-    let names = root.names("sys/kernel/irq").into_iter();
+/// Reads the names of interrupts, as their handlers give them.
+fn read_interrupt_names(root: &Root) -> BTreeMap<u32, String> {
+    let names = root.list_names("sys/kernel/irq").into_iter();
     let named = names.filter_map(|number| {
-        let name = root.optional(&format!("sys/kernel/irq/{number}/actions"))?;
+        let name = root.read_text_if_readable(&format!("sys/kernel/irq/{number}/actions"))?;
         Some((number.parse().ok()?, name))
     });
     named
@@ -218,8 +227,8 @@ fn interrupts(root: &Root) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// `CONFIG_HZ`, where the distribution puts the kernel's configuration.
-fn configured_hz(root: &Root, release: &str) -> Option<u32> {
+/// Reads `CONFIG_HZ` from where the distribution puts the kernel's configuration.
+fn read_configured_hz(root: &Root, release: &str) -> Option<u32> {
     [
         format!("boot/config-{release}"),
         format!("usr/lib/modules/{release}/config"),
@@ -227,14 +236,14 @@ fn configured_hz(root: &Root, release: &str) -> Option<u32> {
     ]
     .iter()
     .find_map(|file| {
-        root.optional(file)?
+        root.read_text_if_readable(file)?
             .lines()
             .find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok())
     })
 }
 
-/// A moment on two clocks: the kernel's ticks and its nanoseconds. Two of them give the tick rate where the kernel's
-/// configuration cannot be had.
+/// A moment on two clocks: the kernel's ticks and its nanoseconds. Two moments give the tick rate where the kernel's
+/// configuration is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickClock {
     ticks: u64,
@@ -242,9 +251,9 @@ pub struct TickClock {
 }
 
 impl TickClock {
-    /// Now; `None` where the kernel does not show it (`/proc/timer_list`, root only).
-    pub fn now(root: &Root) -> Option<Self> {
-        let list = root.optional("proc/timer_list")?;
+    /// Reads both clocks now; `None` where the kernel does not show them (`/proc/timer_list`, root only).
+    pub fn read_now(root: &Root) -> Option<Self> {
+        let list = root.read_text_if_readable("proc/timer_list")?;
         let ns = list
             .lines()
             .find_map(|line| line.strip_prefix("now at ")?.strip_suffix(" nsecs"))?;
@@ -257,16 +266,16 @@ impl TickClock {
         })
     }
 
-    /// The tick rate in Hz, if the time since `earlier` tells it from the others that kernels are built with.
-    pub fn hz_since(self, earlier: Self) -> Option<u32> {
-        // kernel/Kconfig.hz, and what single architectures and distributions have.
+    /// The tick rate in Hz between two moments; `None` if they are too close to tell it from other usual rates.
+    pub fn tick_rate_since(self, earlier: Self) -> Option<u32> {
+        // Tick rates in kernel/Kconfig.hz, and those of single architectures and distributions.
         const RATES: [u32; 8] = [24, 48, 100, 128, 250, 300, 500, 1000];
         let ticks = self.ticks.checked_sub(earlier.ticks)?;
         let ns = self.ns.checked_sub(earlier.ns).filter(|ns| *ns > 0)?;
         let measured = ticks as f64 * 1e9 / ns as f64;
         RATES.into_iter().find(|rate| {
             let rate = f64::from(*rate);
-            // One tick more or less, and 2 % for ticks that a stopped tick counts late.
+            // Tolerance: one tick more or less, and 2 % for ticks that a stopped tick counts late.
             (measured - rate).abs() < rate * 0.02 + 1e9 / ns as f64
                 && 1e9 / (ns as f64) < rate * 0.05
         })
@@ -286,7 +295,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let system = System::new(Root::at(directory.path()));
+        let system = System::new(Root::at_directory(directory.path()));
         (directory, system)
     }
 
@@ -364,7 +373,7 @@ mod tests {
         let files: Vec<(&str, &str)> = files.iter().map(|(f, t)| (f.as_str(), *t)).collect();
         let (_directory, system) = machine(&files);
 
-        let m = metadata(&system);
+        let m = read_metadata(&system);
         assert_eq!((m.hz, m.cpus), (Some(250), 2));
         assert_eq!(
             (m.idle_governor.as_deref(), m.idle_driver),
@@ -373,14 +382,14 @@ mod tests {
         assert_eq!(m.idle_states.len(), 1);
         assert_eq!(m.idle_states[0].cpus, [0, 1]);
         assert_eq!(m.idle_states[0].states[1].target_residency.0, 4_000);
-        assert!(cpus_without_states(&system, &m.idle_states).is_empty());
+        assert!(find_cpus_without_states(&system, &m.idle_states).is_empty());
         // A CPU without idle states among others, and a machine without any.
         let only_first = [CpuIdleStates {
             cpus: vec![0],
             ..m.idle_states[0].clone()
         }];
-        assert_eq!(cpus_without_states(&system, &only_first), [1]);
-        assert!(cpus_without_states(&system, &[]).is_empty());
+        assert_eq!(find_cpus_without_states(&system, &only_first), [1]);
+        assert!(find_cpus_without_states(&system, &[]).is_empty());
         assert_eq!(m.devices.len(), 1);
         assert_eq!(
             (m.devices[0].device, m.devices[0].model.as_deref()),
@@ -404,7 +413,7 @@ mod tests {
     #[test]
     fn nothing_is_known_of_an_empty_machine() {
         let (_directory, system) = machine(&[]);
-        let m = metadata(&system);
+        let m = read_metadata(&system);
         assert_eq!(
             (m.hz, m.kernel, m.idle_states.len(), m.devices.len()),
             (None, None, 0, 0)
@@ -413,16 +422,25 @@ mod tests {
 
     #[test]
     fn two_moments_give_the_tick_rate() {
-        assert_eq!(clock(250, 1_000_000_000).hz_since(clock(0, 0)), Some(250));
-        assert_eq!(clock(1001, 1_000_000_000).hz_since(clock(0, 0)), Some(1000));
-        assert_eq!(clock(90, 300_000_000).hz_since(clock(0, 0)), Some(300));
+        assert_eq!(
+            clock(250, 1_000_000_000).tick_rate_since(clock(0, 0)),
+            Some(250)
+        );
+        assert_eq!(
+            clock(1001, 1_000_000_000).tick_rate_since(clock(0, 0)),
+            Some(1000)
+        );
+        assert_eq!(
+            clock(90, 300_000_000).tick_rate_since(clock(0, 0)),
+            Some(300)
+        );
         // Too short to tell.
-        assert_eq!(clock(2, 10_000_000).hz_since(clock(0, 0)), None);
-        assert_eq!(clock(0, 0).hz_since(clock(1, 1)), None);
+        assert_eq!(clock(2, 10_000_000).tick_rate_since(clock(0, 0)), None);
+        assert_eq!(clock(0, 0).tick_rate_since(clock(1, 1)), None);
         let (_directory, system) = machine(&[(
             "proc/timer_list",
             "now at 12 nsecs\n\ncpu: 0\n jiffies: 34\n",
         )]);
-        assert_eq!(TickClock::now(system.root()), Some(clock(34, 12)));
+        assert_eq!(TickClock::read_now(system.root()), Some(clock(34, 12)));
     }
 }

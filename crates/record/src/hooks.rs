@@ -1,4 +1,4 @@
-//! Kernel hooks: the list, what each records, and attaching.
+//! The kernel hooks of the eBPF programs: the list, what each records, and attaching.
 
 use aya::programs::fexit::FExitLink;
 use aya::programs::tp_btf::BtfTracePointLink;
@@ -11,18 +11,18 @@ use wakepath_trace::recording::{DataQuality, Recorded};
 enum Place {
     /// At a tracepoint.
     Tracepoint,
-    /// When a kernel function returns.
+    /// The program runs when a kernel function returns.
     Return,
 }
 
-/// A hook, and the program for it.
+/// A kernel hook, and the eBPF program for it.
 struct Hook {
-    /// The tracepoint or function.
+    /// Name of the tracepoint or kernel function.
     name: &'static str,
-    /// The program in `record.bpf.c`.
+    /// Name of the eBPF program in `record.bpf.c`.
     program: &'static str,
     place: Place,
-    /// Data missing without the hook.
+    /// What is not recorded without the hook.
     gives: &'static str,
 }
 
@@ -36,62 +36,62 @@ const SENT_IPIS: &str = "how one CPU wakes another";
 /// The first hook is required. Without the last, switches of the idle task tell when CPUs leave the idle loop, except
 /// exits without work.
 const HOOKS: [Hook; 32] = [
-    tracepoint("cpu_idle", "idle states"),
-    tracepoint("cpu_frequency", "frequency changes"),
-    tracepoint("sched_wakeup", "wake-ups"),
-    tracepoint("hrtimer_expire_entry", "timers that fired"),
-    tracepoint("timer_expire_entry", "timers that fired"),
-    tracepoint("block_rq_issue", "block requests"),
-    tracepoint("block_rq_complete", "block requests"),
-    tracepoint("block_bio_queue", QUEUEING),
-    tracepoint("block_getrq", QUEUEING),
-    tracepoint("block_rq_insert", QUEUEING),
-    tracepoint("block_rq_merge", QUEUEING),
-    tracepoint("block_split", QUEUEING),
-    tracepoint("block_bio_remap", QUEUEING),
-    tracepoint("irq_handler_entry", "interrupts of devices"),
-    tracepoint("softirq_entry", "the softirq that completes block requests"),
+    tracepoint_hook("cpu_idle", "idle states"),
+    tracepoint_hook("cpu_frequency", "frequency changes"),
+    tracepoint_hook("sched_wakeup", "wake-ups"),
+    tracepoint_hook("hrtimer_expire_entry", "timers that fired"),
+    tracepoint_hook("timer_expire_entry", "timers that fired"),
+    tracepoint_hook("block_rq_issue", "block requests"),
+    tracepoint_hook("block_rq_complete", "block requests"),
+    tracepoint_hook("block_bio_queue", QUEUEING),
+    tracepoint_hook("block_getrq", QUEUEING),
+    tracepoint_hook("block_rq_insert", QUEUEING),
+    tracepoint_hook("block_rq_merge", QUEUEING),
+    tracepoint_hook("block_split", QUEUEING),
+    tracepoint_hook("block_bio_remap", QUEUEING),
+    tracepoint_hook("irq_handler_entry", "interrupts of devices"),
+    tracepoint_hook("softirq_entry", "the softirq that completes block requests"),
     Hook {
         program: "call_function_single",
-        ..tracepoint("call_function_single_entry", ARRIVING_IPIS)
+        ..tracepoint_hook("call_function_single_entry", ARRIVING_IPIS)
     },
     Hook {
         program: "reschedule",
-        ..tracepoint("reschedule_entry", ARRIVING_IPIS)
+        ..tracepoint_hook("reschedule_entry", ARRIVING_IPIS)
     },
-    tracepoint("ipi_send_cpu", SENT_IPIS),
+    tracepoint_hook("ipi_send_cpu", SENT_IPIS),
     Hook {
         program: "wake_without_ipi",
-        ..tracepoint("sched_wake_idle_without_ipi", SENT_IPIS)
+        ..tracepoint_hook("sched_wake_idle_without_ipi", SENT_IPIS)
     },
-    tracepoint("sched_waking", "wake-ups of tasks that wait for I/O"),
-    tracepoint("sched_switch", "when tasks run that waited for I/O"),
-    tracepoint("sched_process_exec", TASK_NAMES),
-    tracepoint("sched_process_exit", TASK_NAMES),
-    tracepoint("cpuhp_enter", "CPUs going on- and offline"),
-    at_return(
+    tracepoint_hook("sched_waking", "wake-ups of tasks that wait for I/O"),
+    tracepoint_hook("sched_switch", "when tasks run that waited for I/O"),
+    tracepoint_hook("sched_process_exec", TASK_NAMES),
+    tracepoint_hook("sched_process_exit", TASK_NAMES),
+    tracepoint_hook("cpuhp_enter", "CPUs going on- and offline"),
+    function_return_hook(
         "cpuidle_governor_latency_req",
         "latency_req",
         GOVERNOR_INPUTS,
     ),
-    at_return(
+    function_return_hook(
         "tick_nohz_get_sleep_length",
         "sleep_length",
         GOVERNOR_INPUTS,
     ),
-    at_return("nr_iowait_cpu", "nr_iowait", GOVERNOR_INPUTS),
-    at_return("tick_nohz_tick_stopped", "tick_stopped", GOVERNOR_INPUTS),
-    at_return("cpuidle_select", "cpuidle_select", GOVERNOR_INPUTS),
-    at_return("tick_nohz_idle_got_tick", "got_tick", GOVERNOR_INPUTS),
-    at_return("cpuidle_reflect", "cpuidle_reflect", GOVERNOR_INPUTS),
-    at_return(
+    function_return_hook("nr_iowait_cpu", "nr_iowait", GOVERNOR_INPUTS),
+    function_return_hook("tick_nohz_tick_stopped", "tick_stopped", GOVERNOR_INPUTS),
+    function_return_hook("cpuidle_select", "cpuidle_select", GOVERNOR_INPUTS),
+    function_return_hook("tick_nohz_idle_got_tick", "got_tick", GOVERNOR_INPUTS),
+    function_return_hook("cpuidle_reflect", "cpuidle_reflect", GOVERNOR_INPUTS),
+    function_return_hook(
         "tick_nohz_idle_exit",
         "idle_exit",
         "when CPUs leave the idle loop",
     ),
 ];
 
-const fn tracepoint(name: &'static str, gives: &'static str) -> Hook {
+const fn tracepoint_hook(name: &'static str, gives: &'static str) -> Hook {
     Hook {
         name,
         program: name,
@@ -100,7 +100,11 @@ const fn tracepoint(name: &'static str, gives: &'static str) -> Hook {
     }
 }
 
-const fn at_return(name: &'static str, program: &'static str, gives: &'static str) -> Hook {
+const fn function_return_hook(
+    name: &'static str,
+    program: &'static str,
+    gives: &'static str,
+) -> Hook {
     Hook {
         name,
         program,
@@ -112,15 +116,15 @@ const fn at_return(name: &'static str, program: &'static str, gives: &'static st
 /// A hook that this kernel lacks or refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingHook {
-    /// The tracepoint or function.
+    /// Name of the tracepoint or kernel function.
     pub name: &'static str,
-    /// Data missing or incomplete without the hook.
+    /// What is missing or incomplete in the recording without the hook.
     pub gives: &'static str,
     /// Why not.
     pub reason: String,
 }
 
-/// A program that runs; detached when dropped.
+/// A program attached to a hook; dropping it detaches the program.
 pub(crate) enum Link {
     Tracepoint(#[expect(dead_code, reason = "kept for its drop")] BtfTracePointLink),
     Return(#[expect(dead_code, reason = "kept for its drop")] FExitLink),
@@ -134,25 +138,25 @@ pub(crate) struct Attached {
     by_switches: bool,
 }
 
-/// Attaches every available program.
+/// Attaches a program to every hook that the kernel has.
 ///
 /// # Errors
 /// When the first hook, without which there is nothing to record, cannot be used.
-pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramError> {
+pub(crate) fn attach_available(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramError> {
     let mut attached = Attached {
         links: Vec::new(),
         missing: Vec::new(),
         by_switches: false,
     };
     for (index, hook) in HOOKS.iter().enumerate() {
-        match attach_one(ebpf, btf, hook) {
+        match attach_hook(ebpf, btf, hook) {
             Ok(link) => attached.links.push(link),
             Err(error) if index == 0 => return Err(error),
             Err(_) if index + 1 == HOOKS.len() => attached.by_switches = true,
             Err(error) => attached.missing.push(MissingHook {
                 name: hook.name,
                 gives: hook.gives,
-                reason: wakepath_ebpf::cause(&error),
+                reason: wakepath_ebpf::error_with_causes(&error),
             }),
         }
     }
@@ -160,55 +164,59 @@ pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramErro
 }
 
 impl Attached {
-    /// Data recorded by the attached hooks.
-    pub(crate) fn recorded(&self) -> Recorded {
+    /// Which kinds of facts the attached hooks record, and how well.
+    pub(crate) fn recorded_data(&self) -> Recorded {
         Recorded {
-            idle: self.quality(&["cpu_idle"]),
-            sleep_length: self.input_quality("tick_nohz_get_sleep_length"),
-            tick: self.input_quality("tick_nohz_tick_stopped"),
-            latency_request: self.input_quality("cpuidle_governor_latency_req"),
-            iowaiters: self.input_quality("nr_iowait_cpu"),
+            idle: self.quality_from_hooks(&["cpu_idle"]),
+            sleep_length: self.governor_input_quality("tick_nohz_get_sleep_length"),
+            tick: self.governor_input_quality("tick_nohz_tick_stopped"),
+            latency_request: self.governor_input_quality("cpuidle_governor_latency_req"),
+            iowaiters: self.governor_input_quality("nr_iowait_cpu"),
             idle_loop: if self.by_switches {
                 DataQuality::Inferred
             } else {
                 DataQuality::Exact
             },
-            block: self.quality(&["block_rq_issue", "block_rq_complete"]),
-            wakes: self.quality(&["sched_wakeup"]),
-            frequency: self.quality(&["cpu_frequency"]),
-            timers: self.quality(&["hrtimer_expire_entry", "timer_expire_entry"]),
-            queueing: self.quality(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
-            interrupts: self.quality(&["irq_handler_entry", "softirq_entry"]),
-            ipis: self.quality(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
-            tasks: self.quality(&["sched_waking", "sched_wakeup", "sched_switch"]),
+            block: self.quality_from_hooks(&["block_rq_issue", "block_rq_complete"]),
+            wakes: self.quality_from_hooks(&["sched_wakeup"]),
+            frequency: self.quality_from_hooks(&["cpu_frequency"]),
+            timers: self.quality_from_hooks(&["hrtimer_expire_entry", "timer_expire_entry"]),
+            queueing: self.quality_from_hooks(&[
+                "block_bio_queue",
+                "block_getrq",
+                "block_rq_insert",
+            ]),
+            interrupts: self.quality_from_hooks(&["irq_handler_entry", "softirq_entry"]),
+            ipis: self.quality_from_hooks(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
+            tasks: self.quality_from_hooks(&["sched_waking", "sched_wakeup", "sched_switch"]),
         }
     }
 
     /// Whether outcomes of idle states are recorded.
-    pub(crate) fn sees_reflect(&self) -> bool {
-        !self.lacks("cpuidle_reflect")
+    pub(crate) fn sees_idle_outcomes(&self) -> bool {
+        !self.is_hook_missing("cpuidle_reflect")
     }
 
-    fn lacks(&self, name: &str) -> bool {
+    fn is_hook_missing(&self, name: &str) -> bool {
         self.missing.iter().any(|hook| hook.name == name)
     }
 
-    /// Quality of data that come from some hooks.
-    fn quality(&self, hooks: &[&str]) -> DataQuality {
-        if hooks.iter().any(|hook| self.lacks(hook)) {
+    /// Quality of a kind of fact that comes from some hooks.
+    fn quality_from_hooks(&self, hooks: &[&str]) -> DataQuality {
+        if hooks.iter().any(|hook| self.is_hook_missing(hook)) {
             DataQuality::Missing
         } else {
             DataQuality::Exact
         }
     }
 
-    /// Quality of a governor's input. Beside the hook where the governor asks, the hooks around the choice are needed.
-    fn input_quality(&self, question: &str) -> DataQuality {
-        self.quality(&["cpuidle_select", "cpuidle_governor_latency_req", question])
+    /// Quality of a governor's input. The hook where the governor asks and the hooks around the choice are needed.
+    fn governor_input_quality(&self, question: &str) -> DataQuality {
+        self.quality_from_hooks(&["cpuidle_select", "cpuidle_governor_latency_req", question])
     }
 }
 
-fn attach_one(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramError> {
+fn attach_hook(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramError> {
     let Some(program) = ebpf.program_mut(hook.program) else {
         return Err(ProgramError::NotLoaded);
     };

@@ -1,8 +1,8 @@
 //! Records what a running machine's CPUs and drives do, with eBPF.
 //!
-//! [`RecordSession`] does all of it: from hooks to file; [`EventStream`] hands events out instead. Below it, [`LiveRecording::start`] attaches the programs of
-//! `bpf/record.bpf.c` to as many of the kernel's hooks as there are. [`LiveRecording::take`] hands over what happened
-//! since, in order of time. [`LiveRecording::stop`] detaches them and says what it cost. The programs only copy:
+//! [`RecordSession`] does all of it: from hooks to file; [`EventStream`] hands events out instead. Below it, [`LiveRecording::load_and_attach`] attaches the programs of
+//! `bpf/record.bpf.c` to as many of the kernel's hooks as there are. [`LiveRecording::take_batch`] hands over what happened
+//! since, in order of time. [`LiveRecording::detach_and_take_rest`] detaches them and says what it cost. The programs only copy:
 //! [`wire`] says what.
 
 pub mod events;

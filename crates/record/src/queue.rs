@@ -2,30 +2,30 @@
 
 use crate::wire::{self, CpuBuffer, Delivered, Record, WireError};
 
-/// Records on their way from the kernel to a batch.
+/// Records on their way from the kernel's buffers to a batch.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Begin of the recording: earlier records are left out.
+    /// Start of the recording in ns: earlier records are left out.
     begun_ns: u64,
-    /// Records that wait for earlier ones of other CPUs.
+    /// Records that wait for earlier records of other CPUs.
     waiting: Vec<Record>,
     cpus: Vec<Cpu>,
 }
 
-/// Progress through a CPU's buffers.
+/// How far a CPU's buffers have been taken.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     /// Generation of the CPU's next delivered buffer.
     next: u64,
-    /// Bytes already taken from the next buffer.
+    /// Number of bytes already taken from the CPU's next buffer.
     taken: usize,
-    /// Records that interrupted the filling of a buffer; earlier records come with the next buffer.
+    /// Records that interrupted the filling of the CPU's buffer; earlier records come with the next buffer.
     nested: Vec<Record>,
 }
 
 impl Cpu {
-    /// Bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
-    fn taken_from(&self, generation: u64) -> usize {
+    /// Number of bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
+    fn bytes_taken_from(&self, generation: u64) -> usize {
         if generation == self.next {
             self.taken
         } else {
@@ -43,24 +43,26 @@ impl Queue {
         }
     }
 
-    /// Takes a delivery, without the bytes taken before.
+    /// Takes the records of a delivered buffer, without the bytes taken before.
     pub(crate) fn take_delivered(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
-        match Delivered::new(bytes)? {
-            Delivered::Nested(record) => decode_into(&mut state.nested, record, begun_ns),
+        match Delivered::split_header(bytes)? {
+            Delivered::Nested(record) => {
+                append_decoded_records(&mut state.nested, record, begun_ns)
+            }
             Delivered::CpuBuffer(generation, records) => {
-                let taken = state.taken_from(generation);
+                let taken = state.bytes_taken_from(generation);
                 state.next = generation + 1;
                 state.taken = 0;
                 let new = records.get(taken..).unwrap_or_default();
-                decode_into(&mut self.waiting, new, begun_ns)?;
+                append_decoded_records(&mut self.waiting, new, begun_ns)?;
                 self.waiting.append(&mut state.nested);
                 Ok(())
             }
         }
     }
 
-    /// Takes the content of a CPU's unfinished buffer, once all earlier buffers were delivered. Does nothing if this
+    /// Takes the records of a CPU's unfinished buffer, once all earlier buffers were delivered. Does nothing if this
     /// buffer was delivered too.
     pub(crate) fn take_buffer(
         &mut self,
@@ -72,28 +74,28 @@ impl Queue {
         if generation < state.next {
             return Ok(());
         }
-        let taken = state.taken_from(generation);
+        let taken = state.bytes_taken_from(generation);
         let new = records.get(taken..).unwrap_or_default();
         state.next = generation;
         state.taken = taken + new.len();
-        decode_into(&mut self.waiting, new, self.begun_ns)
+        append_decoded_records(&mut self.waiting, new, self.begun_ns)
     }
 
     /// Whether a CPU's buffer has records that were not taken.
-    pub(crate) fn is_new(&self, cpu: usize, buffer: &CpuBuffer) -> bool {
-        let taken = self.cpus[cpu].taken_from(buffer.generation());
-        buffer.words() * size_of::<u64>() > taken
+    pub(crate) fn has_new_records(&self, cpu: usize, buffer: &CpuBuffer) -> bool {
+        let taken = self.cpus[cpu].bytes_taken_from(buffer.generation());
+        buffer.words_in_use() * size_of::<u64>() > taken
     }
 
-    /// End of the recording: nested records need not wait any longer.
-    pub(crate) fn end(&mut self) {
+    /// Lets nested records wait no longer, at the end of the recording.
+    pub(crate) fn stop_waiting_for_nested(&mut self) {
         for cpu in &mut self.cpus {
             self.waiting.append(&mut cpu.nested);
         }
     }
 
-    /// Records until `last_ns`, in order of time.
-    pub(crate) fn take_until(&mut self, last_ns: u64) -> Vec<Record> {
+    /// Takes the waiting records until `last_ns`, in order of time.
+    pub(crate) fn take_records_until(&mut self, last_ns: u64) -> Vec<Record> {
         // A stable sort keeps a CPU's records with equal times in the order of writing.
         self.waiting.sort_by_key(|record| record.time_ns);
         let settled = self
@@ -104,9 +106,14 @@ impl Queue {
     }
 }
 
-/// Appends the records in `bytes` since `begun_ns`. Earlier names stay, since the kernel never sends a name again.
-fn decode_into(records: &mut Vec<Record>, bytes: &[u8], begun_ns: u64) -> Result<(), WireError> {
-    for decoded in wire::decode(bytes) {
+/// Decodes the records in `bytes`, and appends those since `begun_ns`. Earlier names stay, since the kernel never sends
+/// a name again.
+fn append_decoded_records(
+    records: &mut Vec<Record>,
+    bytes: &[u8],
+    begun_ns: u64,
+) -> Result<(), WireError> {
+    for decoded in wire::decode_records(bytes) {
         let record = decoded?;
         let names = matches!(record.kind, wire::RecordKind::TaskName { .. });
         if names || record.time_ns >= begun_ns {
@@ -156,7 +163,7 @@ mod tests {
 
     /// Whether the first buffer of CPU 0 would have something new with so many records.
     fn is_new(queue: &Queue, records: u32) -> bool {
-        queue.is_new(0, &CpuBuffer::with_words(0, records * 2))
+        queue.has_new_records(0, &CpuBuffer::with_words(0, records * 2))
     }
 
     #[test]
@@ -166,8 +173,11 @@ mod tests {
         queue.take_delivered(0, &buffer(0, &first)).unwrap();
         let second = [9, 20, 40].map(|time| frequency(time, 1, 1));
         queue.take_delivered(1, &buffer(0, &second)).unwrap();
-        assert_eq!(times(&queue.take_until(30)), [(10, 0), (20, 1), (30, 0)]);
-        assert_eq!(times(&queue.take_until(u64::MAX)), [(40, 1)]);
+        assert_eq!(
+            times(&queue.take_records_until(30)),
+            [(10, 0), (20, 1), (30, 0)]
+        );
+        assert_eq!(times(&queue.take_records_until(u64::MAX)), [(40, 1)]);
     }
 
     #[test]
@@ -181,7 +191,7 @@ mod tests {
         let mut queue = Queue::new(1, 10);
         let records = [frequency(4, 0, 1), name, frequency(12, 0, 1)];
         queue.take_delivered(0, &buffer(0, &records)).unwrap();
-        assert_eq!(times(&queue.take_until(20)), [(5, 0), (12, 0)]);
+        assert_eq!(times(&queue.take_records_until(20)), [(5, 0), (12, 0)]);
     }
 
     #[test]
@@ -194,20 +204,20 @@ mod tests {
             .take_delivered(1, &nested(frequency(60, 1, 1)))
             .unwrap();
         queue.take_delivered(1, &buffer(0, &[])).unwrap();
-        assert_eq!(times(&queue.take_until(100)), [(60, 1)]);
+        assert_eq!(times(&queue.take_records_until(100)), [(60, 1)]);
         // Interrupted at 50, on a coarse clock.
         let interrupted = [frequency(40, 0, 0), frequency(50, 0, 2)];
         queue.take_delivered(0, &buffer(0, &interrupted)).unwrap();
-        let records = queue.take_until(100);
+        let records = queue.take_records_until(100);
         assert_eq!(times(&records), [(40, 0), (50, 0), (50, 0)]);
         assert_eq!(words(&records), [0, 2, 1]);
         // When all is over, it has waited for long enough.
         queue
             .take_delivered(0, &nested(frequency(70, 0, 1)))
             .unwrap();
-        assert_eq!(times(&queue.take_until(100)), []);
-        queue.end();
-        assert_eq!(times(&queue.take_until(100)), [(70, 0)]);
+        assert_eq!(times(&queue.take_records_until(100)), []);
+        queue.stop_waiting_for_nested();
+        assert_eq!(times(&queue.take_records_until(100)), [(70, 0)]);
     }
 
     #[test]
@@ -226,7 +236,7 @@ mod tests {
         queue
             .take_delivered(0, &buffer(2, &[frequency(5, 0, 5), frequency(6, 0, 6)]))
             .unwrap();
-        assert_eq!(words(&queue.take_until(9)), [1, 2, 3, 5, 6]);
+        assert_eq!(words(&queue.take_records_until(9)), [1, 2, 3, 5, 6]);
     }
 
     #[test]
@@ -285,11 +295,11 @@ mod tests {
                 }
                 .unwrap();
                 if index % take_every == 0 {
-                    seen.extend(queue.take_until(time.saturating_sub(120)));
+                    seen.extend(queue.take_records_until(time.saturating_sub(120)));
                 }
             }
-            queue.end();
-            seen.extend(queue.take_until(u64::MAX));
+            queue.stop_waiting_for_nested();
+            seen.extend(queue.take_records_until(u64::MAX));
             for (cpu, events) in cpus.iter().enumerate() {
                 let own: Vec<Record> = seen.iter().filter(|r| usize::from(r.cpu) == cpu).copied().collect();
                 let all: Vec<u32> = (0..).take(events.len()).collect();

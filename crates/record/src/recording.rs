@@ -1,11 +1,14 @@
-//! A recording: loaded programs and per-CPU buffers, read in order of time.
+//! A recording in progress: loaded eBPF programs and per-CPU buffers, read in order of time.
 
 use aya::maps::{Array, ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::ProgramError;
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError as StartError, Meter, Overhead, cause, kernel_types, refusal};
+use wakepath_ebpf::{
+    LoadError as StartError, Meter, Overhead, error_with_causes, explain_load_failure,
+    read_kernel_btf,
+};
 use wakepath_trace::recording::Recorded;
 use wakepath_units::causes::in_one_line;
 
@@ -13,16 +16,16 @@ use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::Queue;
 use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
 
-/// The programs as clang compiled them when wakepath was built; empty when it could not.
+/// The eBPF programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
-/// Reason for missing programs.
+/// The reason why this build has no eBPF programs.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.missing"));
 
-/// Subject in messages about missing rights.
+/// Subject of messages about missing rights.
 const SUBJECT: &str = "recording";
-/// Bytes for each CPU unless told otherwise: at 200 000 records a second of 40 bytes, half a second.
+/// Default size of each CPU's buffer in bytes: at 200 000 records a second of 40 bytes, half a second.
 pub const BUFFER_BYTES: u32 = 4 << 20;
-/// A buffer is whole pages; elsewhere than on x86 they may have this size.
+/// Largest size of a page in bytes, of which a buffer is a multiple; other machines than x86 may have this size.
 const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
     4 << 10
 } else {
@@ -30,13 +33,13 @@ const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
 };
 /// How long a record may take from its time stamp to its buffer: a virtual CPU can stand still for 20 ms.
 const SETTLE_NS: u64 = 30_000_000;
-/// How often a busy buffer is read again. Adding a record takes far less time than reading a buffer.
+/// How often the reading of a busy buffer is repeated. Adding a record takes far less time than reading a buffer.
 const BUFFER_READS: usize = 16;
 
-/// Events since the last batch.
+/// The records since the last batch.
 #[derive(Debug, Default)]
 pub struct RecordBatch {
-    /// Records in order of time.
+    /// The records, in order of time.
     pub records: Vec<Record>,
     /// Time up to which all records are in this batch or an earlier one.
     pub until_ns: u64,
@@ -44,24 +47,24 @@ pub struct RecordBatch {
     pub lost: Vec<(u16, u64)>,
 }
 
-/// State of a CPU's buffer.
+/// What a copy of a CPU's buffer gave.
 enum BufferCopy {
     /// The buffer in use, by generation, with its records; every earlier delivery is readable by now.
     CpuBuffer(u64, Vec<u8>),
-    /// The buffer was handed over while it was read: its records come with the delivery.
+    /// The buffer was handed over while it was copied: its records come with the delivery.
     HandedOver,
 }
 
-/// Attached programs and their output.
+/// The attached eBPF programs and their buffers.
 pub struct LiveRecording {
     attached: Attached,
     ebpf: Ebpf,
     rings: Vec<RingBuf<MapData>>,
     lost_before: Vec<u64>,
     queue: Queue,
-    /// When the programs were attached.
+    /// Time when the programs were attached, in ns.
     begun_ns: u64,
-    /// By CPU, the time up to which all records were taken.
+    /// Time up to which all records of each CPU were taken, in ns.
     taken_until_ns: Vec<u64>,
     meter: Meter,
 }
@@ -72,25 +75,26 @@ impl LiveRecording {
     ///
     /// # Errors
     /// This build has no programs, or the machine refuses to run them.
-    pub fn start(buffer: u32) -> Result<Self, StartError> {
+    pub fn load_and_attach(buffer: u32) -> Result<Self, StartError> {
         if OBJECT.is_empty() {
             return Err(StartError::NoPrograms(OBJECT_MISSING));
         }
-        let btf = kernel_types()?;
+        let btf = read_kernel_btf()?;
         let cpus = nr_cpus()
             .map_err(|(path, error)| StartError::Unsupported(format!("{path}: {error}")))?;
-        let tick_function = tick_function();
+        let tick_function = tick_function_address();
         let mut ebpf = EbpfLoader::new()
             .override_global("tick_function", &tick_function, true)
             .btf(Some(&btf))
             .map_max_entries("rings", cpus as u32)
             .map_max_entries("buffers", cpus as u32)
             .load(OBJECT)
-            .map_err(|error| not_loaded(&error))?;
-        let rings = make_rings(&mut ebpf, cpus as u32, buffer)
+            .map_err(|error| not_loaded_error(&error))?;
+        let rings = make_ring_buffers(&mut ebpf, cpus as u32, buffer)
             .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
-        let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
-        let meter = Meter::start(ebpf.programs());
+        let attached =
+            hooks::attach_available(&mut ebpf, &btf).map_err(|error| not_attached_error(&error))?;
+        let meter = Meter::start_measuring(ebpf.programs());
         let begun_ns = now_ns();
         Ok(Self {
             attached,
@@ -104,65 +108,65 @@ impl LiveRecording {
         })
     }
 
-    /// Time when recording began, on the clock of the records.
+    /// Time when the recording began, in ns on the clock of the records.
     pub fn begun_ns(&self) -> u64 {
         self.begun_ns
     }
 
     /// Unusable hooks.
-    pub fn missing(&self) -> &[MissingHook] {
+    pub fn missing_hooks(&self) -> &[MissingHook] {
         &self.attached.missing
     }
 
     /// Recorded data.
-    pub fn recorded(&self) -> Recorded {
-        self.attached.recorded()
+    pub fn recorded_data(&self) -> Recorded {
+        self.attached.recorded_data()
     }
 
     /// Whether outcomes of idle states are recorded ([`crate::wire::RecordKind::Reflect`]).
-    pub fn sees_reflect(&self) -> bool {
-        self.attached.sees_reflect()
+    pub fn sees_idle_outcomes(&self) -> bool {
+        self.attached.sees_idle_outcomes()
     }
 
-    /// Cost so far; `None` where the kernel does not count.
-    pub fn overhead(&self) -> Option<Overhead> {
-        self.meter.read()
+    /// The programs' cost so far; `None` where the kernel does not count it.
+    pub fn overhead_so_far(&self) -> Option<Overhead> {
+        self.meter.read_overhead()
     }
 
     /// Takes the records until a moment ago. To be called at least twice a second, or buffers run full.
     ///
     /// # Errors
     /// A record is malformed.
-    pub fn take(&mut self) -> Result<RecordBatch, WireError> {
-        self.read_cpus()?;
+    pub fn take_batch(&mut self) -> Result<RecordBatch, WireError> {
+        self.take_records_of_all_cpus()?;
         let taken = self.taken_until_ns.iter().min().copied();
-        Ok(self.batch(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
+        Ok(self.make_batch_until(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
 
     /// Detaches the programs. Returns the remaining records, and the cost where the kernel counts it.
     ///
     /// # Errors
     /// A record is malformed.
-    pub fn stop(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
-        let overhead = self.meter.read();
-        // Programs detach one after the other, so the last records have gaps.
+    pub fn detach_and_take_rest(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
+        let overhead = self.meter.read_overhead();
+        // The programs detach one after the other, so the last records have gaps.
         let ended_ns = now_ns();
         self.attached.links.clear();
-        self.await_programs();
-        self.read_cpus()?;
-        self.queue.end();
-        Ok((self.batch(ended_ns), overhead))
+        self.wait_for_running_programs();
+        self.take_records_of_all_cpus()?;
+        self.queue.stop_waiting_for_nested();
+        Ok((self.make_batch_until(ended_ns), overhead))
     }
 
     /// Takes the records of all CPUs so far.
-    fn read_cpus(&mut self) -> Result<(), WireError> {
-        (0..self.rings.len()).try_for_each(|cpu| self.read_cpu(cpu))
+    fn take_records_of_all_cpus(&mut self) -> Result<(), WireError> {
+        (0..self.rings.len()).try_for_each(|cpu| self.take_records_of_cpu(cpu))
     }
 
-    fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
+    fn take_records_of_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
-        let state = (0..BUFFER_READS).find_map(|_| self.copy_records(cpu));
-        // Deliveries made before the buffer was read, possibly with that same buffer.
+        let state = (0..BUFFER_READS).find_map(|_| self.try_copy_records(cpu));
+        // Deliveries are taken that were made before the buffer was read, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
             self.queue.take_delivered(cpu, &bytes)?;
         }
@@ -178,46 +182,49 @@ impl LiveRecording {
     /// Reads a CPU's buffer while the CPU may change it; `None` while the CPU adds a record. The kernel copies a buffer word
     /// by word. So generation, length and records each take a copy of their own, and a last one tells whether the buffer
     /// is still the same.
-    fn copy_records(&self, cpu: usize) -> Option<BufferCopy> {
-        // The map exists as long as the programs.
+    fn try_copy_records(&self, cpu: usize) -> Option<BufferCopy> {
+        // The map of buffers exists as long as the programs.
         let map = self.ebpf.map("buffers")?;
         let buffers = Array::<_, CpuBufferWords>::try_from(map).ok()?;
-        let first = copy_buffer(&buffers, cpu)?;
+        let first = copy_cpu_buffer(&buffers, cpu)?;
         let generation = first.generation();
-        if !self.queue.is_new(cpu, &first) {
+        if !self.queue.has_new_records(cpu, &first) {
             return Some(BufferCopy::CpuBuffer(generation, Vec::new()));
         }
-        let second = copy_buffer(&buffers, cpu)?;
-        if second.is_busy() {
+        let second = copy_cpu_buffer(&buffers, cpu)?;
+        if second.is_being_written() {
             return None;
         }
-        let records = copy_buffer(&buffers, cpu)?.data(second.words());
-        Some(if copy_buffer(&buffers, cpu)?.generation() == generation {
-            BufferCopy::CpuBuffer(generation, records)
-        } else {
-            BufferCopy::HandedOver
-        })
+        let records = copy_cpu_buffer(&buffers, cpu)?.data_bytes(second.words_in_use());
+        Some(
+            if copy_cpu_buffer(&buffers, cpu)?.generation() == generation {
+                BufferCopy::CpuBuffer(generation, records)
+            } else {
+                BufferCopy::HandedOver
+            },
+        )
     }
 
-    fn batch(&mut self, last_ns: u64) -> RecordBatch {
+    fn make_batch_until(&mut self, last_ns: u64) -> RecordBatch {
         RecordBatch {
-            records: self.queue.take_until(last_ns),
+            records: self.queue.take_records_until(last_ns),
             until_ns: last_ns,
-            lost: self.take_lost(),
+            lost: self.take_lost_counts(),
         }
     }
 
-    /// Returns when no program runs any more: the kernel waits for them all when a map in a map is set.
-    fn await_programs(&mut self) {
+    /// Waits until no program runs any more: the kernel waits for them all when a map in a map is set.
+    fn wait_for_running_programs(&mut self) {
         let rings = self.ebpf.map_mut("rings").map(ArrayOfMaps::try_from);
         if let (Some(Ok(mut rings)), Some(ring)) = (rings, self.rings.first()) {
-            // The ring is in the map already. After a failure nothing better can be done than to continue.
+            // The ring buffer is in the map already. If setting it again fails, continuing is the best that can be
+            // done.
             let _: Result<(), MapError> = rings.set(0, ring, 0);
         }
     }
 
-    /// Records lost since the last call, by CPU.
-    fn take_lost(&mut self) -> Vec<(u16, u64)> {
+    /// Takes the numbers of records lost since the last call, by CPU.
+    fn take_lost_counts(&mut self) -> Vec<(u16, u64)> {
         let counts = self
             .ebpf
             .map("lost")
@@ -237,12 +244,12 @@ impl LiveRecording {
     }
 }
 
-/// Copies a CPU's buffer out of the kernel.
-fn copy_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Option<CpuBuffer> {
+/// Copies a CPU's buffer from the kernel.
+fn copy_cpu_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Option<CpuBuffer> {
     buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer)
 }
 
-/// The present time on the clock of the records.
+/// The present time in ns, on the clock of the records.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
@@ -250,7 +257,7 @@ fn now_ns() -> u64 {
 
 /// The address of the function that the scheduler's tick runs: `tick_sched_timer` until 6.7, `tick_nohz_handler` since.
 /// 0 when the kernel does not tell.
-fn tick_function() -> u64 {
+fn tick_function_address() -> u64 {
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let address = symbols.lines().find_map(|line| {
         let mut words = line.split_whitespace();
@@ -263,7 +270,11 @@ fn tick_function() -> u64 {
 }
 
 /// Makes a ring buffer for each CPU and tells the programs.
-fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
+fn make_ring_buffers(
+    ebpf: &mut Ebpf,
+    cpus: u32,
+    bytes: u32,
+) -> Result<Vec<RingBuf<MapData>>, MapError> {
     let size = bytes.clamp(LARGEST_PAGE, 1 << 30).next_power_of_two();
     let Some(map) = ebpf.map_mut("rings") else {
         return Ok(Vec::new());
@@ -280,10 +291,10 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapD
     Ok(made)
 }
 
-fn not_loaded(error: &EbpfError) -> StartError {
-    refusal(SUBJECT, in_one_line(error))
+fn not_loaded_error(error: &EbpfError) -> StartError {
+    explain_load_failure(SUBJECT, in_one_line(error))
 }
 
-fn not_attached(error: &ProgramError) -> StartError {
-    refusal(SUBJECT, cause(error))
+fn not_attached_error(error: &ProgramError) -> StartError {
+    explain_load_failure(SUBJECT, error_with_causes(error))
 }

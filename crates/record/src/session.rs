@@ -1,4 +1,4 @@
-//! A recording from start to file.
+//! Records a machine into a file, from start to end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,19 +11,19 @@ use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{LiveRecording, RecordBatch};
-use crate::stream::name_task;
+use crate::stream::keep_task_name;
 use crate::wire::WireError;
 
-/// How often what was recorded goes to the file in a readable way.
+/// How often the file is flushed, so that it is readable if nothing follows.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Why a recording could not be made.
 #[derive(Debug, Error)]
 pub enum SessionError {
-    /// The file could not be written.
+    /// The file of the recording could not be written.
     #[error(transparent)]
     File(#[from] RecordingError),
-    /// The programs wrote something else than this library reads; a fault of wakepath's.
+    /// An eBPF program wrote something else than this library reads; a fault of wakepath's.
     #[error(transparent)]
     Wire(#[from] WireError),
 }
@@ -51,32 +51,32 @@ struct Sink {
     without_states: Vec<u32>,
 }
 
-/// Summary of a recording, with its cost.
+/// What a recording has, with its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordSummary {
     /// How long.
     pub duration: Duration,
-    /// CPUs online at the start.
+    /// Number of CPUs online at the start.
     pub cpus: u32,
     /// Idle periods.
     pub idle_periods: u64,
     /// Completed block requests.
     pub block_completions: u64,
-    /// Wake-ups of tasks.
+    /// Number of wake-ups of tasks.
     pub wakes: u64,
-    /// Wake-ups of tasks in iowait.
+    /// Number of wake-ups of tasks that waited for I/O.
     pub iowait_wakes: u64,
     /// Expired timers.
     pub timers: u64,
     /// Frequency changes.
     pub frequency_changes: u64,
-    /// Events in the file.
+    /// Number of events in the file.
     pub events: u64,
-    /// Records from the eBPF programs; several make an idle period.
+    /// Number of records from the eBPF programs; several records make an idle period.
     pub records: u64,
-    /// Records lost for lack of room.
+    /// Number of records lost because a buffer was full.
     pub lost: u64,
-    /// Cost; `None` where the kernel does not count.
+    /// Run time of the eBPF programs; `None` where the kernel does not count it.
     pub overhead: Option<Overhead>,
 }
 
@@ -85,23 +85,23 @@ impl RecordSession {
     ///
     /// # Errors
     /// The file cannot be made.
-    pub fn start(
+    pub fn start_into_file(
         recording: LiveRecording,
         system: System,
         path: &Path,
         overwrite: Overwrite,
     ) -> Result<Self, SessionError> {
-        let mut metadata = facts::metadata(&system);
-        metadata.recorded = recording.recorded();
+        let mut metadata = facts::read_metadata(&system);
+        metadata.recorded = recording.recorded_data();
         let summary = RecordSummary {
             cpus: metadata.cpus,
             ..RecordSummary::default()
         };
-        let without_states = facts::cpus_without_states(&system, &metadata.idle_states);
+        let without_states = facts::find_cpus_without_states(&system, &metadata.idle_states);
         let sink = Sink {
             without_states,
             writer: Writer::create(path, overwrite, metadata)?,
-            assembler: Assembler::new(recording.sees_reflect()),
+            assembler: Assembler::new(recording.sees_idle_outcomes()),
             begun_ns: recording.begun_ns(),
             summary,
             events: Vec::new(),
@@ -111,25 +111,25 @@ impl RecordSession {
         Ok(Self {
             recording,
             sink,
-            ticks: TickClock::now(system.root()),
+            ticks: TickClock::read_now(system.root()),
             system,
             started: now,
             flushed: now,
         })
     }
 
-    /// Events written so far, and records lost.
-    pub fn progress(&self) -> (u64, u64) {
+    /// Number of events written so far, and of records lost.
+    pub fn events_written_and_lost(&self) -> (u64, u64) {
         (self.sink.summary.events, self.sink.summary.lost)
     }
 
-    /// Writes what happened since the last call; to be called a few times a second.
+    /// Writes what has happened since the last call to the file; to be called a few times a second.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn step(&mut self) -> Result<(), SessionError> {
-        let batch = self.recording.take()?;
-        self.sink.write(&batch)?;
+    pub fn write_new_events(&mut self) -> Result<(), SessionError> {
+        let batch = self.recording.take_batch()?;
+        self.sink.take_batch(&batch)?;
         if self.flushed.elapsed() >= FLUSH {
             self.sink.writer.flush()?;
             self.flushed = Instant::now();
@@ -137,46 +137,46 @@ impl RecordSession {
         Ok(())
     }
 
-    /// Ends the recording.
+    /// Ends the recording, and completes its file.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(self) -> Result<RecordSummary, SessionError> {
+    pub fn finish_file(self) -> Result<RecordSummary, SessionError> {
         let mut sink = self.sink;
-        let sees_iowaiters = self.recording.recorded().iowaiters != DataQuality::Missing;
-        let (batch, overhead) = self.recording.stop()?;
+        let sees_iowaiters = self.recording.recorded_data().iowaiters != DataQuality::Missing;
+        let (batch, overhead) = self.recording.detach_and_take_rest()?;
         sink.summary.duration = self.started.elapsed();
         sink.summary.overhead = overhead;
-        sink.write(&batch)?;
-        sink.assembler.finish(&mut sink.events);
-        sink.write_events()?;
+        sink.take_batch(&batch)?;
+        sink.assembler.release_waiting_events(&mut sink.events);
+        sink.write_assembled_events()?;
 
-        let ended = TickClock::now(self.system.root());
+        let ended = TickClock::read_now(self.system.root());
         let measured = self
             .ticks
             .zip(ended)
-            .and_then(|(first, last)| last.hz_since(first));
+            .and_then(|(first, last)| last.tick_rate_since(first));
         let metadata = sink.writer.metadata_mut();
         metadata.hz = metadata.hz.or(measured);
         if sees_iowaiters && !sink.iowaiters_seen {
-            // The hook exists, but this governor never asks.
+            // A governor's input counts as recorded only if this governor asks for it, though the hook exists.
             metadata.recorded.iowaiters = DataQuality::Missing;
         }
-        sink.writer.finish()?;
+        sink.writer.finish_file()?;
         Ok(sink.summary)
     }
 }
 
 impl Sink {
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
+    fn take_batch(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
-            name_task(self.writer.metadata_mut(), record);
-            self.assembler.push(record, &mut self.events);
+            keep_task_name(self.writer.metadata_mut(), record);
+            self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
             self.summary.lost += count;
-            self.writer.metadata_mut().warn("lost-events", || {
+            self.writer.metadata_mut().add_or_count_warning("lost-events", || {
                 format!(
                     "the buffer of CPU {cpu} was full before {} ns; its idle periods at such places are left out. \
                      A bigger buffer (--buffer) helps",
@@ -184,22 +184,22 @@ impl Sink {
                 )
             });
             self.assembler
-                .lost(*cpu, batch.until_ns, *count, &mut self.events);
+                .drop_cpu_after_loss(*cpu, batch.until_ns, *count, &mut self.events);
         }
         let metadata = self.writer.metadata_mut();
         metadata.lost_events = self.summary.lost;
-        // A machine may rest at both ends of the recording, without any event.
+        // The recording's span is noted, because a machine may rest at both ends without any event.
         metadata.span_ns = Some([self.begun_ns, batch.until_ns.max(self.begun_ns)]);
-        self.write_events()
+        self.write_assembled_events()
     }
 
-    fn write_events(&mut self) -> Result<(), SessionError> {
+    fn write_assembled_events(&mut self) -> Result<(), SessionError> {
         for event in self.events.drain(..) {
             if matches!(event.kind, EventKind::Idle(_)) && self.without_states.contains(&event.cpu)
             {
                 continue;
             }
-            self.summary.count(&event);
+            self.summary.count_event(&event);
             match event.kind {
                 EventKind::Idle(period) => self.iowaiters_seen |= period.inputs.iowaiters.is_some(),
                 EventKind::Hotplug { online } => {
@@ -208,14 +208,14 @@ impl Sink {
                 }
                 _ => {}
             }
-            self.writer.push(&event)?;
+            self.writer.add_event(&event)?;
         }
         Ok(())
     }
 }
 
 impl RecordSummary {
-    fn count(&mut self, event: &Event) {
+    fn count_event(&mut self, event: &Event) {
         self.events += 1;
         match event.kind {
             EventKind::Idle(_) => self.idle_periods += 1,

@@ -22,50 +22,51 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Begins with programs that are attached.
+    /// Begins to hand out the events of attached programs.
     pub fn start(recording: LiveRecording, system: &System) -> Self {
-        let mut metadata = facts::metadata(system);
-        metadata.recorded = recording.recorded();
+        let mut metadata = facts::read_metadata(system);
+        metadata.recorded = recording.recorded_data();
         Self {
-            assembler: Assembler::new(recording.sees_reflect()),
-            without_states: facts::cpus_without_states(system, &metadata.idle_states),
+            assembler: Assembler::new(recording.sees_idle_outcomes()),
+            without_states: facts::find_cpus_without_states(system, &metadata.idle_states),
             metadata,
             recording,
             events: Vec::new(),
         }
     }
 
-    /// The machine, and what is recorded; names of tasks come as their I/O does.
+    /// Metadata about the machine and about what is recorded; names of tasks come as their I/O does.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// Cost so far; `None` where the kernel does not count it.
-    pub fn overhead(&self) -> Option<Overhead> {
-        self.recording.overhead()
+    /// The eBPF programs' cost so far; `None` where the kernel does not count it.
+    pub fn overhead_so_far(&self) -> Option<Overhead> {
+        self.recording.overhead_so_far()
     }
 
-    /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops those of tasks other than `used`.
-    pub fn forget_names(&mut self, used: &HashSet<u32>) {
+    /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops names of tasks other than
+    /// `used`.
+    pub fn forget_unused_task_names(&mut self, used: &HashSet<u32>) {
         if self.metadata.tasks.len() >= MAX_NAMES / 2 {
             self.metadata.tasks.retain(|task, _| used.contains(task));
         }
     }
 
-    /// Hands what happened since the last call to `each`; to be called a few times a second.
+    /// Hands the events since the last call to `each`; to be called a few times a second.
     ///
     /// # Errors
     /// The programs wrote something else than this library reads; a fault of wakepath's.
-    pub fn take(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
-        let batch = self.recording.take()?;
+    pub fn visit_new_events(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
+        let batch = self.recording.take_batch()?;
         for record in &batch.records {
-            name_task(&mut self.metadata, record);
-            self.assembler.push(record, &mut self.events);
+            keep_task_name(&mut self.metadata, record);
+            self.assembler.take_record(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
             self.metadata.lost_events += count;
             self.assembler
-                .lost(*cpu, batch.until_ns, *count, &mut self.events);
+                .drop_cpu_after_loss(*cpu, batch.until_ns, *count, &mut self.events);
         }
         let without_states = &self.without_states;
         self.events.retain(|event| {
@@ -77,10 +78,10 @@ impl EventStream {
     }
 }
 
-/// Keeps the name of a task that a record tells.
-pub(crate) fn name_task(metadata: &mut Metadata, record: &Record) {
+/// Keeps the name of a task in the metadata, if the record has one.
+pub(crate) fn keep_task_name(metadata: &mut Metadata, record: &Record) {
     if let RecordKind::TaskName { task, name } = record.kind {
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        metadata.name_task(task, &String::from_utf8_lossy(text));
+        metadata.keep_task_name(task, &String::from_utf8_lossy(text));
     }
 }

@@ -6,63 +6,63 @@ use wakepath_trace::recording::{Block, Interrupt, QueueStep, TaskStep};
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// CLOCK_MONOTONIC, in ns.
+    /// Time of the event on CLOCK_MONOTONIC, in ns.
     pub time_ns: u64,
     /// CPU of the event; for frequency changes and hotplug, the affected CPU.
     pub cpu: u16,
-    /// Kind of the event.
+    /// Kind of the event, with its fields.
     pub kind: RecordKind,
 }
 
-/// Event on a CPU.
+/// What a record says, by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// The CPU entered an idle state.
     IdleEnter {
-        /// Index of the state.
+        /// Index of the entered idle state.
         state: u32,
-        /// The CPU left the idle loop since the last such record of it, or [`RecordKind::Select`].
+        /// Whether the CPU left the idle loop since its last such record, or [`RecordKind::Select`].
         left: bool,
     },
     /// The CPU left its idle state.
     IdleExit,
     /// The governor chose a state. Its inputs are `None` where the governor did not ask, or the kernel hides them.
     Select(Select),
-    /// The governor learned the outcome of an idle state.
+    /// The governor was told the outcome of an idle state.
     Reflect(Reflect),
-    /// A request went to a drive.
+    /// A block request was issued to a drive.
     BlockIssue(Block),
-    /// A drive finished a request.
+    /// A drive completed a block request.
     BlockComplete(Block),
     /// A task was made runnable on `target`.
     Wake {
-        /// The CPU that is to run the task.
+        /// The CPU that is to run the woken task.
         target: u32,
-        /// The task waited for I/O.
+        /// Whether the task waited for I/O.
         iowait: bool,
     },
-    /// The CPU runs at this frequency now.
+    /// The CPU's frequency changed.
     Frequency {
         /// The frequency in kHz.
         khz: u32,
     },
     /// A high-resolution timer fired.
     Hrtimer {
-        /// The timer is the scheduler's tick.
+        /// Whether the timer is the scheduler's tick.
         tick: bool,
     },
     /// A timer of the timer wheel fired.
     Timer,
     /// The CPU takes one of many steps of going online or offline.
     Hotplug {
-        /// The CPU goes online.
+        /// Whether the CPU goes online, rather than offline.
         online: bool,
     },
     /// A bio or request took a step towards its issue.
     Queueing(QueueStep),
     /// The CPU took an interrupt, or woke another CPU.
     Interrupt(Interrupt),
-    /// A task that did I/O took a step on its way back.
+    /// A task that waits for I/O took a step back to running.
     Task {
         /// The thread number.
         task: u32,
@@ -73,15 +73,15 @@ pub enum RecordKind {
     TaskName {
         /// The thread number.
         task: u32,
-        /// The name, padded with zeros.
+        /// The task's name, padded with zeros.
         name: [u8; 16],
     },
 }
 
-/// The governor's inputs and choice.
+/// What the governor was told, and what it chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Select {
-    /// Index of the chosen state.
+    /// Index of the chosen idle state.
     pub state: u32,
     /// Whether the governor wants the tick stopped.
     pub stop_tick: bool,
@@ -91,72 +91,72 @@ pub struct Select {
     pub delta_tick_ns: Option<i64>,
     /// The latency limit in force, in ns.
     pub latency_ns: Option<i64>,
-    /// Tasks that wait for I/O and ran here last.
+    /// Number of tasks that wait for I/O and ran on this CPU last.
     pub iowaiters: Option<u32>,
     /// Whether the tick was stopped when the governor was asked.
     pub tick_stopped: Option<bool>,
-    /// The CPU left the idle loop since the last such record of it, or [`RecordKind::IdleEnter`].
+    /// Whether the CPU left the idle loop since its last such record, or [`RecordKind::IdleEnter`].
     pub left: bool,
 }
 
-/// Outcome of an idle state, as the governor was told.
+/// The outcome of an idle state, as the governor was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reflect {
-    /// Index of the state entered; `None` when the driver refused, or the CPU had work before it entered one.
+    /// Index of the idle state that was entered; `None` when the driver refused, or work came before.
     pub state: Option<u32>,
     /// How long the CPU was idle as the kernel counts it, in ns.
     pub residency_ns: u64,
     /// Whether the tick ended the idle state, where the governor asked.
     pub got_tick: Option<bool>,
-    /// Whether polling reached its limit.
+    /// Whether polling ended at its time limit.
     pub poll_limit_hit: bool,
 }
 
 /// A record that contradicts `bpf/wire.h`: programs and this module disagree.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
-    /// The record is cut short.
+    /// The record ends too early.
     #[error("a record of kind {kind} has {length} bytes, not {expected}")]
     Length {
-        /// The kind; 0 when there is not even a header.
+        /// Number of the record's kind; 0 when there is not even a header.
         kind: u16,
         /// Bytes present.
         length: usize,
-        /// Bytes expected for the kind.
+        /// Number of bytes that a record of the kind has.
         expected: usize,
     },
-    /// The kind is unknown.
+    /// The number of the record's kind is unknown.
     #[error("there is no record of kind {0}")]
     Kind(u16),
 }
 
 const HEADER: usize = 16;
 
-/// `WP_NESTED`, in place of a generation.
+/// Marks a nested record in place of a buffer's generation: `WP_NESTED`.
 const NESTED: u64 = u64::MAX;
 
-/// Room of a CPU's buffer in words: `WP_PILE_WORDS`.
+/// Size of a CPU's buffer in 8-byte words: `WP_PILE_WORDS`.
 const PILE_WORDS: usize = 188;
-/// Words before the data.
+/// Number of words in a CPU's buffer before the records.
 const PILE_HEAD: usize = 3;
 
-/// Data that a CPU handed over at once.
+/// What a CPU handed over at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
-    /// A buffer: its generation on this CPU, and its records.
+    /// A buffer of records, with the buffer's generation on this CPU.
     CpuBuffer(u64, &'a [u8]),
     /// A single record from an interruption while the CPU added to its buffer: earlier records come with the buffer.
     Nested(&'a [u8]),
 }
 
 impl<'a> Delivered<'a> {
-    /// Decodes a delivery.
+    /// Splits a delivery into its header and its records.
     ///
     /// # Errors
     /// The delivery is too short for a header.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
+    pub fn split_header(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut fields = Fields(bytes);
-        match fields.u64() {
+        match fields.take_u64() {
             Some(NESTED) => Ok(Self::Nested(fields.0)),
             Some(generation) => Ok(Self::CpuBuffer(generation, fields.0)),
             None => Err(WireError::Length {
@@ -168,10 +168,10 @@ impl<'a> Delivered<'a> {
     }
 }
 
-/// `struct wp_cpu_buffer` in words.
+/// The words of a CPU's buffer: `struct wp_cpu_buffer`.
 pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 
-/// Copy of a CPU's buffer in the kernel. Each word was read at a moment of its own.
+/// A copy of a CPU's buffer in the kernel. Each word was read at a moment of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBuffer(pub CpuBufferWords);
 
@@ -187,44 +187,44 @@ impl CpuBuffer {
         Self(buffer)
     }
 
-    /// The first field of two in a word.
-    fn first_half(&self, word: usize) -> u32 {
-        Fields(&self.0[word].to_ne_bytes()).u32().unwrap_or(0)
+    /// The first of the two 32-bit fields in a word of the buffer.
+    fn first_u32_of_word(&self, word: usize) -> u32 {
+        Fields(&self.0[word].to_ne_bytes()).take_u32().unwrap_or(0)
     }
 
-    /// Number of words in use.
-    pub fn words(&self) -> usize {
-        (self.first_half(0) as usize).min(PILE_WORDS)
+    /// Number of the buffer's words in use.
+    pub fn words_in_use(&self) -> usize {
+        (self.first_u32_of_word(0) as usize).min(PILE_WORDS)
     }
 
-    /// A record is being added.
-    pub fn is_busy(&self) -> bool {
-        self.first_half(1) != 0
+    /// Whether the CPU is just adding a record.
+    pub fn is_being_written(&self) -> bool {
+        self.first_u32_of_word(1) != 0
     }
 
-    /// Number of earlier buffers on the CPU.
+    /// Generation of the buffer: the number of earlier buffers on the CPU.
     pub fn generation(&self) -> u64 {
         self.0[2]
     }
 
-    /// The first data words as bytes: records in sequence.
-    pub fn data(&self, words: usize) -> Vec<u8> {
+    /// The first `words` words of records, as bytes.
+    pub fn data_bytes(&self, words: usize) -> Vec<u8> {
         let data = &self.0[PILE_HEAD..];
         let taken = data.iter().take(words);
         taken.flat_map(|word| word.to_ne_bytes()).collect()
     }
 }
 
-/// Decodes records delivered together.
+/// Decodes the records that were delivered together.
 ///
 /// # Errors
 /// A record has an impossible length or kind.
-pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError>> {
+pub fn decode_records(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
         }
-        let record = decode_first(bytes);
+        let record = decode_first_record(bytes);
         // After a malformed record, the next one's start is unknown.
         bytes = record.as_ref().map_or(&[], |(_, rest)| *rest);
         Some(record.map(|(record, _)| record))
@@ -232,9 +232,14 @@ pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError
 }
 
 /// Decodes the first record; also returns the remaining bytes.
-fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
+fn decode_first_record(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let mut fields = Fields(bytes);
-    let header = (fields.u64(), fields.u16(), fields.u16(), fields.u32());
+    let header = (
+        fields.take_u64(),
+        fields.take_u16(),
+        fields.take_u16(),
+        fields.take_u32(),
+    );
     let (Some(time_ns), Some(number), Some(cpu), Some(word)) = header else {
         return Err(WireError::Length {
             kind: 0,
@@ -243,34 +248,50 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         });
     };
     let (kind, expected) = match number {
-        1 => (Some(idle_enter(word)), HEADER),
+        1 => (Some(decode_idle_enter(word)), HEADER),
         2 => (Some(RecordKind::IdleExit), HEADER),
-        3 => (fields.select(word).map(RecordKind::Select), HEADER + 32),
-        4 => (fields.reflect(word).map(RecordKind::Reflect), HEADER + 16),
-        5 => (fields.block(word).map(RecordKind::BlockIssue), HEADER + 16),
-        6 => (
-            fields.block(word).map(RecordKind::BlockComplete),
+        3 => (
+            fields.take_select(word).map(RecordKind::Select),
+            HEADER + 32,
+        ),
+        4 => (
+            fields.take_reflect(word).map(RecordKind::Reflect),
             HEADER + 16,
         ),
-        7 => (Some(wake(word)), HEADER),
+        5 => (
+            fields.take_block(word).map(RecordKind::BlockIssue),
+            HEADER + 16,
+        ),
+        6 => (
+            fields.take_block(word).map(RecordKind::BlockComplete),
+            HEADER + 16,
+        ),
+        7 => (Some(decode_wake_up(word)), HEADER),
         8 => (Some(RecordKind::Frequency { khz: word }), HEADER),
         9 => (Some(RecordKind::Hrtimer { tick: word != 0 }), HEADER),
         10 => (Some(RecordKind::Timer), HEADER),
         11 => (Some(RecordKind::Hotplug { online: word != 0 }), HEADER),
-        12 => (fields.queued(word).map(RecordKind::Queueing), HEADER + 24),
+        12 => (
+            fields.take_queued_step(word).map(RecordKind::Queueing),
+            HEADER + 24,
+        ),
         13..=15 => (
-            fields.request_step(number, word).map(RecordKind::Queueing),
+            fields
+                .take_request_step(number, word)
+                .map(RecordKind::Queueing),
             HEADER + 16,
         ),
         16 | 17 => (
-            fields.remap(number, word).map(RecordKind::Queueing),
+            fields
+                .take_split_or_remap(number, word)
+                .map(RecordKind::Queueing),
             HEADER + 32,
         ),
-        18..=23 => (Some(interrupt(number, word)), HEADER),
-        24 => (Some(task_step(word, TaskStep::Waking)), HEADER),
-        25 => (fields.woken(word), HEADER + 8),
-        26 => (Some(task_step(word, TaskStep::Running)), HEADER),
-        27 => (fields.task_name(word), HEADER + 16),
+        18..=23 => (Some(decode_interrupt(number, word)), HEADER),
+        24 => (Some(task_step_record(word, TaskStep::Waking)), HEADER),
+        25 => (fields.take_woken_step(word), HEADER + 8),
+        26 => (Some(task_step_record(word, TaskStep::Running)), HEADER),
+        27 => (fields.take_task_name(word), HEADER + 16),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -283,24 +304,24 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     }
 }
 
-/// A flag in the highest bit of a word: `WP_LEFT`, `WP_IOWAIT`.
+/// A flag in the highest bit of a word, such as `WP_LEFT` and `WP_IOWAIT`.
 const FLAG: u32 = 1 << 31;
 
-fn idle_enter(word: u32) -> RecordKind {
+fn decode_idle_enter(word: u32) -> RecordKind {
     RecordKind::IdleEnter {
         state: word & !FLAG,
         left: word & FLAG != 0,
     }
 }
 
-fn wake(word: u32) -> RecordKind {
+fn decode_wake_up(word: u32) -> RecordKind {
     RecordKind::Wake {
         target: word & !FLAG,
         iowait: word & FLAG != 0,
     }
 }
 
-const fn interrupt(number: u16, word: u32) -> RecordKind {
+const fn decode_interrupt(number: u16, word: u32) -> RecordKind {
     RecordKind::Interrupt(match number {
         18 => Interrupt::Device { irq: word },
         19 => Interrupt::BlockSoftirq,
@@ -311,7 +332,7 @@ const fn interrupt(number: u16, word: u32) -> RecordKind {
     })
 }
 
-const fn task_step(task: u32, step: TaskStep) -> RecordKind {
+const fn task_step_record(task: u32, step: TaskStep) -> RecordKind {
     RecordKind::Task { task, step }
 }
 
@@ -319,35 +340,35 @@ const fn has_bit(flags: u32, bit: u32) -> bool {
     flags & 1 << bit != 0
 }
 
-/// Bytes left to decode.
+/// The bytes of a record that are left to decode.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    fn take_bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*first)
     }
 
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_ne_bytes)
+    fn take_u16(&mut self) -> Option<u16> {
+        self.take_bytes().map(u16::from_ne_bytes)
     }
 
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_ne_bytes)
+    fn take_u32(&mut self) -> Option<u32> {
+        self.take_bytes().map(u32::from_ne_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_ne_bytes)
+    fn take_u64(&mut self) -> Option<u64> {
+        self.take_bytes().map(u64::from_ne_bytes)
     }
 
-    fn i64(&mut self) -> Option<i64> {
-        self.take().map(i64::from_ne_bytes)
+    fn take_i64(&mut self) -> Option<i64> {
+        self.take_bytes().map(i64::from_ne_bytes)
     }
 
-    fn select(&mut self, state: u32) -> Option<Select> {
-        let (sleep, delta, latency) = (self.i64()?, self.i64()?, self.i64()?);
-        let (iowaiters, flags) = (self.u32()?, self.u32()?);
+    fn take_select(&mut self, state: u32) -> Option<Select> {
+        let (sleep, delta, latency) = (self.take_i64()?, self.take_i64()?, self.take_i64()?);
+        let (iowaiters, flags) = (self.take_u32()?, self.take_u32()?);
         Some(Select {
             state,
             stop_tick: has_bit(flags, 5),
@@ -360,10 +381,10 @@ impl Fields<'_> {
         })
     }
 
-    fn reflect(&mut self, state: u32) -> Option<Reflect> {
-        let (residency_ns, flags, _unused) = (self.u64()?, self.u32()?, self.u32()?);
+    fn take_reflect(&mut self, state: u32) -> Option<Reflect> {
+        let (residency_ns, flags, _unused) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         Some(Reflect {
-            // Negative: an error code of the driver's.
+            // A negative state is an error code of the driver's.
             state: (state.cast_signed() >= 0).then_some(state),
             residency_ns,
             got_tick: (flags & 1 != 0).then_some(flags & 2 != 0),
@@ -371,12 +392,12 @@ impl Fields<'_> {
         })
     }
 
-    fn block(&mut self, device: u32) -> Option<Block> {
-        Some(self.block_and_flags(device)?.0)
+    fn take_block(&mut self, device: u32) -> Option<Block> {
+        Some(self.take_block_and_flags(device)?.0)
     }
 
-    fn block_and_flags(&mut self, device: u32) -> Option<(Block, u32)> {
-        let (sector, bytes, flags) = (self.u64()?, self.u32()?, self.u32()?);
+    fn take_block_and_flags(&mut self, device: u32) -> Option<(Block, u32)> {
+        let (sector, bytes, flags) = (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         let block = Block {
             device,
             sector,
@@ -386,9 +407,9 @@ impl Fields<'_> {
         Some((block, flags))
     }
 
-    fn queued(&mut self, device: u32) -> Option<QueueStep> {
-        let (block, flags) = self.block_and_flags(device)?;
-        let (task, _unused) = (self.u32()?, self.u32()?);
+    fn take_queued_step(&mut self, device: u32) -> Option<QueueStep> {
+        let (block, flags) = self.take_block_and_flags(device)?;
+        let (task, _unused) = (self.take_u32()?, self.take_u32()?);
         Some(QueueStep::Queued {
             block,
             task: Some(task),
@@ -396,8 +417,8 @@ impl Fields<'_> {
         })
     }
 
-    fn request_step(&mut self, number: u16, device: u32) -> Option<QueueStep> {
-        let block = self.block(device)?;
+    fn take_request_step(&mut self, number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.take_block(device)?;
         Some(match number {
             13 => QueueStep::Tagged(block),
             14 => QueueStep::Inserted(block),
@@ -405,9 +426,10 @@ impl Fields<'_> {
         })
     }
 
-    fn remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
-        let block = self.block(device)?;
-        let (from_sector, from_device, _unused) = (self.u64()?, self.u32()?, self.u32()?);
+    fn take_split_or_remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.take_block(device)?;
+        let (from_sector, from_device, _unused) =
+            (self.take_u64()?, self.take_u32()?, self.take_u32()?);
         Some(match number {
             16 => QueueStep::Split {
                 block,
@@ -421,13 +443,13 @@ impl Fields<'_> {
         })
     }
 
-    fn woken(&mut self, task: u32) -> Option<RecordKind> {
-        let (target, _unused) = (self.u32()?, self.u32()?);
-        Some(task_step(task, TaskStep::Woken { target }))
+    fn take_woken_step(&mut self, task: u32) -> Option<RecordKind> {
+        let (target, _unused) = (self.take_u32()?, self.take_u32()?);
+        Some(task_step_record(task, TaskStep::Woken { target }))
     }
 
-    fn task_name(&mut self, task: u32) -> Option<RecordKind> {
-        let name = self.take()?;
+    fn take_task_name(&mut self, task: u32) -> Option<RecordKind> {
+        let name = self.take_bytes()?;
         Some(RecordKind::TaskName { task, name })
     }
 }
@@ -447,7 +469,7 @@ mod tests {
     }
 
     fn kind_of(bytes: &[u8]) -> RecordKind {
-        let records: Vec<Record> = decode(bytes).map(Result::unwrap).collect();
+        let records: Vec<Record> = decode_records(bytes).map(Result::unwrap).collect();
         let [record] = records[..] else {
             panic!("{} records", records.len())
         };
@@ -470,7 +492,7 @@ mod tests {
                 iowait: true
             }
         );
-        let unknown: Vec<_> = decode(&header(99, 0)).collect();
+        let unknown: Vec<_> = decode_records(&header(99, 0)).collect();
         assert_eq!(unknown, [Err(WireError::Kind(99))]);
     }
 
@@ -480,7 +502,9 @@ mod tests {
         bytes.extend(header(5, 6));
         bytes.extend([0; 16]);
         bytes.extend(header(8, 9));
-        let kinds: Vec<_> = decode(&bytes).map(|record| record.unwrap().kind).collect();
+        let kinds: Vec<_> = decode_records(&bytes)
+            .map(|record| record.unwrap().kind)
+            .collect();
         let block = Block {
             device: 6,
             sector: 0,
@@ -496,11 +520,11 @@ mod tests {
                 frequency
             ]
         );
-        assert_eq!(decode(&[]).count(), 0);
+        assert_eq!(decode_records(&[]).count(), 0);
 
         // However short the last record, only that record is an error.
         for cut in [1, 8, 15] {
-            let seen: Vec<_> = decode(&bytes[..bytes.len() - cut]).collect();
+            let seen: Vec<_> = decode_records(&bytes[..bytes.len() - cut]).collect();
             assert_eq!(seen.len(), 3);
             assert!(seen[1].is_ok());
             let length = 16 - cut;
@@ -519,23 +543,26 @@ mod tests {
         let mut bytes = 7_u64.to_ne_bytes().to_vec();
         bytes.extend(header(2, 0));
         assert_eq!(
-            Delivered::new(&bytes),
+            Delivered::split_header(&bytes),
             Ok(Delivered::CpuBuffer(7, &bytes[8..]))
         );
         bytes[..8].copy_from_slice(&u64::MAX.to_ne_bytes());
-        assert_eq!(Delivered::new(&bytes), Ok(Delivered::Nested(&bytes[8..])));
-        assert!(Delivered::new(&bytes[..7]).is_err());
+        assert_eq!(
+            Delivered::split_header(&bytes),
+            Ok(Delivered::Nested(&bytes[8..]))
+        );
+        assert!(Delivered::split_header(&bytes[..7]).is_err());
     }
 
     #[test]
     fn what_a_buffer_has_is_told_by_its_head() {
         for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
             let mut buffer = CpuBuffer::with_words(7, words);
-            assert_eq!((buffer.words(), buffer.generation()), (there, 7));
-            assert_eq!(buffer.data(there).len(), there * 8);
-            assert!(!buffer.is_busy());
+            assert_eq!((buffer.words_in_use(), buffer.generation()), (there, 7));
+            assert_eq!(buffer.data_bytes(there).len(), there * 8);
+            assert!(!buffer.is_being_written());
             buffer.0[1] = u64::MAX;
-            assert!(buffer.is_busy());
+            assert!(buffer.is_being_written());
         }
     }
 
@@ -558,7 +585,7 @@ mod tests {
             left: false,
         };
         assert_eq!(kind_of(&bytes), RecordKind::Select(expected));
-        assert!(decode(&bytes[..47]).all(|record| record.is_err()));
+        assert!(decode_records(&bytes[..47]).all(|record| record.is_err()));
     }
 
     #[test]
@@ -578,7 +605,7 @@ mod tests {
             background: true,
         };
         assert_eq!(kind_of(&bytes), RecordKind::Queueing(step));
-        assert!(decode(&bytes[..39]).all(|record| record.is_err()));
+        assert!(decode_records(&bytes[..39]).all(|record| record.is_err()));
 
         let irq = RecordKind::Interrupt(Interrupt::Device { irq: 36 });
         assert_eq!(kind_of(&header(18, 36)), irq);
@@ -586,7 +613,7 @@ mod tests {
         assert_eq!(kind_of(&header(23, 1)), spared);
         let mut bytes = header(25, 812);
         bytes.extend([3_u32, 0].map(u32::to_ne_bytes).concat());
-        let woken = task_step(812, TaskStep::Woken { target: 3 });
+        let woken = task_step_record(812, TaskStep::Woken { target: 3 });
         assert_eq!(kind_of(&bytes), woken);
     }
 
@@ -605,7 +632,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
-            let records = decode(&bytes).count();
+            let records = decode_records(&bytes).count();
             prop_assert!(records <= bytes.len().div_ceil(HEADER));
         }
     }

@@ -202,7 +202,7 @@ impl<'a> SharedState<'a> {
         if cpu.is_watched {
             self.ask_shadow(cpu, end, period, got_tick);
         }
-        self.flags.add(period);
+        self.flags.count_period(period);
         let limit_hit = period
             .poll_limit_hit()
             .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);

@@ -34,7 +34,10 @@ impl PackageFigures {
     pub fn of_machine(machine: &Machine) -> Option<Self> {
         let package = machine.package.as_ref()?;
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
-            uncore.power(uncore.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
+            uncore
+                .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+                .0
+                * machine.cluster.len() as u64
         });
         let waiting = machine.cluster.iter().filter_map(|c| {
             let states = machine.idle_states_of(c);
@@ -43,7 +46,7 @@ impl PackageFigures {
         Some(Self {
             idle: package.idle_power(),
             awake: Microwatts(package.active_power().0 + uncores),
-            sleep: package.sleep(),
+            sleep: package.sleep_times(),
             waiting: waiting.max()?,
             cpus: machine.cpus(),
         })
@@ -68,7 +71,10 @@ impl PackageFigures {
 
     /// Time in ns that a CPU waits after waking up at `woken`, if the last CPU fell asleep at `asleep`.
     fn wait_after(&self, asleep: u64, woken: u64) -> u64 {
-        self.sleep.up_at(Nanoseconds(asleep), Nanoseconds(woken)).0 - woken
+        self.sleep
+            .power_up_time(Nanoseconds(asleep), Nanoseconds(woken))
+            .0
+            - woken
     }
 }
 
@@ -258,7 +264,7 @@ impl Tally {
     /// Interrupts the package's sleep under a governor: a tick woke a CPU at `time`, and the CPU went back to its
     /// deepest state.
     fn interrupt_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
-        let up = self.package.sleep.exit.0 + self.package.sleep.delay().0;
+        let up = self.package.sleep.exit.0 + self.package.sleep.time_until_down().0;
         if up == 0 {
             return;
         }
@@ -391,7 +397,7 @@ impl Sums {
             return 0;
         }
         let from = window.start.max(course.awake_until);
-        let delay = package.sleep.delay().0;
+        let delay = package.sleep.time_until_down().0;
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
         let waits = if end.by_cpu {

@@ -40,7 +40,7 @@ pub fn replay(
     if !(1..=MAX_BLOCKS).contains(&setup.blocks) {
         return Err(SetupError::Blocks(setup.blocks).into());
     }
-    let (first, last) = reader.extent()?.ok_or(ReplayError::NoPeriods)?;
+    let (first, last) = reader.time_range()?.ok_or(ReplayError::NoPeriods)?;
     let extent = (first.0, last.0);
     let blocks = Blocks::new(extent.0, extent.1, setup.blocks);
     let states = setup.states.iter();
@@ -85,13 +85,16 @@ fn find_windows(
         blocks: 1,
         ..setup.clone()
     };
-    let finder = WindowFinder::new(package.sleep.hysteresis.0, package.sleep.delay().0);
+    let finder = WindowFinder::new(
+        package.sleep.hysteresis.0,
+        package.sleep.time_until_down().0,
+    );
     let whole = Blocks::new(extent.0, extent.1, 1);
     let hotplug = HotplugRule::for_driver(reader.metadata().idle_driver.as_deref());
     let stage = PackageStage::FindsWindows(finder);
     let mut pass = Pass::new(&without_governors, groups, whole, None, hotplug, stage);
     pass.read_all(reader, progress)?;
-    reader.rewind();
+    reader.rewind_to_first_event();
     Ok(pass.into_windows())
 }
 
@@ -125,7 +128,7 @@ impl Visitor for Pass<'_> {
 
     // Inlined, so that a period need not go through memory.
     #[inline(always)]
-    fn idle(
+    fn visit_idle_period(
         &mut self,
         end: Nanoseconds,
         number: u32,
@@ -136,7 +139,7 @@ impl Visitor for Pass<'_> {
     }
 
     #[inline(never)]
-    fn other(&mut self, event: &Event) -> Result<(), ReplayError> {
+    fn visit_other_event(&mut self, event: &Event) -> Result<(), ReplayError> {
         let (cpu, shared) = self.cpu_at(event.time.0, event.cpu)?;
         shared.handle_event(cpu, event)
     }
@@ -165,7 +168,7 @@ impl<'a> Pass<'a> {
     ) -> Result<(), ReplayError> {
         while let Some(batch) = reader.next_batch()? {
             let events = batch.len() as u64;
-            batch.visit(self)?;
+            batch.visit_events(self)?;
             self.settle_windows();
             for cpu in self.cpus.iter().flatten() {
                 cpu.check_governors()?;

@@ -146,9 +146,9 @@ impl States {
             let measured = states.iter().all(|s| s.true_exit_us.is_given());
             let exit = states.iter().map(|s| {
                 if measured {
-                    s.true_exit_us.micros()
+                    s.true_exit_us.micros_to_time()
                 } else {
-                    s.exit_latency_us.micros()
+                    s.exit_latency_us.micros_to_time()
                 }
             });
             let exit: Vec<Nanoseconds> = exit.collect();

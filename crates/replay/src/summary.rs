@@ -52,25 +52,25 @@ pub(crate) fn summarise<'a>(
 /// Adds to the recording's warnings what the replay found.
 fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
     if pass.periods == 0 {
-        metadata.warn("no-idle-periods", || {
+        metadata.add_or_count_warning("no-idle-periods", || {
             "the recording has no idle periods, so that governors have nothing to choose. Its drives are all that it shows"
                 .to_owned()
         });
     }
     for _ in 0..pass.long_periods {
-        metadata.warn("long-idle-period", || {
+        metadata.add_or_count_warning("long-idle-period", || {
             "idle periods of more than ten minutes are left out; the clock may have jumped"
                 .to_owned()
         });
     }
     for _ in 0..pass.clock_jumps {
-        metadata.warn("clock-jump", || {
+        metadata.add_or_count_warning("clock-jump", || {
             "the clock of a CPU goes back; the idle period at that place is left out".to_owned()
         });
     }
     if let Some(tally) = pass.package.tally() {
         for _ in 0..tally.silent_cpus() {
-            metadata.warn("silent-cpu", || {
+            metadata.add_or_count_warning("silent-cpu", || {
                 "a CPU of the machine has no idle periods in the recording; for the package's energy it counts as \
                  asleep"
                     .to_owned()
@@ -78,7 +78,7 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
         }
         let left_out = tally.windows.left_out;
         if left_out > 0 {
-            metadata.warn("short-windows", || {
+            metadata.add_or_count_warning("short-windows", || {
                 format!(
                     "too many times in which all CPUs are idle: the package counts as awake in those of up to \
                      {left_out} ns"
@@ -87,7 +87,7 @@ fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[Drive
         }
     }
     for drive in drives.iter().filter(|drive| drive.is_uncertain()) {
-        metadata.warn("missing-completions", || {
+        metadata.add_or_count_warning("missing-completions", || {
             format!(
                 "{} of the {} requests issued to {} have no recorded completion, so its idle gaps and the timeouts \
                  that follow from them are uncertain",
@@ -122,8 +122,8 @@ impl Summary<'_, '_> {
     fn recorded_policy(&self, metadata: &Metadata) -> PolicyReport {
         let tick_known = metadata.recorded.tick != DataQuality::Missing;
         let flags = &self.pass.flags;
-        let tick_stops = flags.count_where(|period| period.stop_tick() == Some(true));
-        let limit_hits = flags.count_where(|period| period.poll_limit_hit() == Some(true));
+        let tick_stops = flags.count_periods_where(|period| period.stop_tick() == Some(true));
+        let limit_hits = flags.count_periods_where(|period| period.poll_limit_hit() == Some(true));
         PolicyReport {
             policy: "recorded".to_owned(),
             selections: self.pass.periods,
@@ -177,15 +177,15 @@ impl Summary<'_, '_> {
         let counts = [
             (
                 "sleep length inferred from timer events",
-                flags.count_where(PackedIdlePeriod::inferred),
+                flags.count_periods_where(PackedIdlePeriod::inferred),
             ),
             (
                 "sleep length unknown; the CPU's longest idle span so far stands in for it",
-                flags.count_where(|period| period.sleep_length().is_none()),
+                flags.count_periods_where(|period| period.sleep_length().is_none()),
             ),
             (
                 "not known whether a task ran before; one is taken to have",
-                flags.count_where(|period| period.before() == Before::Unknown),
+                flags.count_periods_where(|period| period.before() == Before::Unknown),
             ),
         ];
         counts.into_iter().filter(|(_, count)| *count > 0).collect()

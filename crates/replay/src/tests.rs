@@ -102,9 +102,9 @@ fn recording_with(events: &[Event], idle_driver: Option<&str>) -> Recorded {
     };
     let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
     for event in events {
-        writer.push(event).unwrap();
+        writer.add_event(event).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     Recorded {
         _folder: folder,
         path,

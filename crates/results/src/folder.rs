@@ -30,19 +30,19 @@ impl ResultFolder {
     pub(crate) fn open(path: &Path) -> Result<Self, ResultsError> {
         Ok(Self {
             path: path.to_owned(),
-            tree: Tree::open(path, Links::Refused).map_err(with_path(path))?,
+            tree: Tree::open_folder(path, Links::Refused).map_err(with_path(path))?,
         })
     }
 
     /// A file's bytes.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
-        let read = self.tree.read(Path::new(name), MAX_BYTES);
+        let read = self.tree.read_file_up_to(Path::new(name), MAX_BYTES);
         read.map_err(with_path(&self.path.join(name)))
     }
 
     /// A file's bytes; `None` without such a file.
     pub(crate) fn read_if_there(&self, name: &str) -> Result<Option<Vec<u8>>, ResultsError> {
-        match self.tree.read(Path::new(name), MAX_BYTES) {
+        match self.tree.read_file_up_to(Path::new(name), MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => Ok(Some(read.map_err(with_path(&self.path.join(name)))?)),
         }
@@ -69,12 +69,12 @@ impl ResultFolder {
     /// Whether a file or folder exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         let seen = OFlags::PATH | OFlags::NOFOLLOW;
-        self.tree.open_any(Path::new(name), seen).is_ok()
+        self.tree.open_file_or_folder(Path::new(name), seen).is_ok()
     }
 
     /// Names in a folder, sorted, without unfinished files; empty without such a folder.
     pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
-        let names = match self.tree.names(Path::new(folder)) {
+        let names = match self.tree.list_names(Path::new(folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             names => names.map_err(with_path(&self.path.join(folder)))?,
         };
@@ -126,7 +126,7 @@ impl ResultFolder {
             message: format!("{why}; {AGAIN}"),
         };
         let name = format!("{RUNS}/{}", run_name(index));
-        let read = self.tree.read(Path::new(&name), MAX_BYTES);
+        let read = self.tree.read_file_up_to(Path::new(&name), MAX_BYTES);
         let bytes = read.map_err(|error| match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::FileTooLarge => damaged(error.to_string()),
             _ => with_path::<io::Error>(&self.run_path(index))(error),

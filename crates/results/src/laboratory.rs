@@ -168,7 +168,7 @@ fn list_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
 }
 
 fn read_run(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
-    let read = wakepath_files::read_text(path, MAX_BYTES);
+    let read = wakepath_files::read_text_up_to(path, MAX_BYTES);
     let text = read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
         source,

@@ -7,28 +7,28 @@
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use wakepath_system::journal::{self, boot};
+use wakepath_system::journal::{self, read_boot_id};
 use wakepath_system::{System, SystemError};
 
 use crate::persistent::is_switched_off;
-use crate::store::remove_file;
+use crate::store::remove_file_if_present_in;
 use crate::{
-    PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, apply_persistent,
+    PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, apply_and_record,
 };
 
-/// Name of the record in the directory of the journal.
+/// Name of the boot record in the directory of the journal.
 const RECORD: &str = "boot.json";
 
-/// Outcome of persistent settings at a boot.
+/// What became of the persistent settings at a boot.
 #[derive(Debug)]
 pub enum BootOutcome {
-    /// There is no file.
+    /// There is no file of persistent settings.
     NoFile,
-    /// The kernel's command line leaves the settings out.
+    /// The kernel's command line switches persistent settings off.
     SwitchedOff,
     /// The last boot with this set ended uncleanly within ten minutes, so the set is left out.
     LeftOut(String),
-    /// The settings are in force, by this plan.
+    /// The persistent settings are in force, by this plan.
     Applied(SettingsPlan),
 }
 
@@ -37,7 +37,7 @@ pub enum BootOutcome {
 #[serde(deny_unknown_fields)]
 struct BootRecord {
     boot: String,
-    /// Keys and values of the file of settings.
+    /// Keys and values of the file of persistent settings.
     settings: String,
 }
 
@@ -53,26 +53,27 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
         return Ok(BootOutcome::NoFile);
     };
     let meaning = settings.to_toml();
-    let mut session = Session::at_boot(system)?;
-    let now = boot(system.root());
+    let mut session = Session::open_at_boot(system)?;
+    let now = read_boot_id(system.root());
     if let Some(record) = read_record(&session)?
         && record.boot != now
         && record.settings == meaning
     {
-        return Ok(BootOutcome::LeftOut(settings.sets_text()));
+        return Ok(BootOutcome::LeftOut(settings.sets_as_text()));
     }
     let supply = PowerSupply::read(system.root());
-    let plan = settings.plan(system)?;
+    let plan = settings.plan_for_present_supply(system)?;
     let record = BootRecord {
         boot: now,
         settings: meaning,
     };
     let content = serde_json::to_vec(&record).unwrap_or_default();
-    session.store.replace(RECORD, &content)?;
-    if let Err(error) = apply_persistent(&mut session, &settings, supply, &plan) {
-        // Settings that could not be put back are still on trial. A record that stays only leaves the set out once more.
-        if session.journal.oldest().is_empty() {
-            _ = session.store.remove(RECORD);
+    session.store.replace_file_atomically(RECORD, &content)?;
+    if let Err(error) = apply_and_record(&mut session, &settings, supply, &plan) {
+        // Settings that could not be put back are still on trial. If the record stays, the set is only left out once
+        // more.
+        if session.journal.oldest_values().is_empty() {
+            _ = session.store.remove_file_if_present(RECORD);
         }
         return Err(error);
     }
@@ -85,28 +86,28 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
 /// # Errors
 /// The record cannot be read or removed.
 pub fn end_boot_trial(system: &System) -> Result<(), SettingsError> {
-    remove_record(system, |content| {
-        parse_record(content).is_some_and(|record| record.boot == boot(system.root()))
+    remove_record_if(system, |content| {
+        parse_record(content).is_some_and(|record| record.boot == read_boot_id(system.root()))
     })
-    .map_err(|error| record_error(system, error))
+    .map_err(|error| boot_record_error(system, error))
 }
 
-/// Removes the record if its content calls for that. The lock is not taken: a daemon may have it for as long as the boot
-/// lasts.
-fn remove_record(system: &System, is_over: impl Fn(&[u8]) -> bool) -> io::Result<()> {
-    let Some(directory) = journal::directory(system.root(), false)? else {
+/// Removes the boot record if `is_over` is true of its content. The lock is not taken: a daemon may have it for as long
+/// as the boot lasts.
+fn remove_record_if(system: &System, is_over: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    let Some(directory) = journal::open_journal_directory(system.root(), false)? else {
         return Ok(());
     };
-    match journal::read(&directory, RECORD)? {
-        Some(content) if is_over(&content) => remove_file(&directory, RECORD),
+    match journal::read_journal_file(&directory, RECORD)? {
+        Some(content) if is_over(&content) => remove_file_if_present_in(&directory, RECORD),
         _ => Ok(()),
     }
 }
 
-fn record_error(system: &System, source: io::Error) -> SettingsError {
+fn boot_record_error(system: &System, source: io::Error) -> SettingsError {
     let path = system
         .root()
-        .path(&format!("{}/{RECORD}", journal::DIRECTORY));
+        .absolute_path(&format!("{}/{RECORD}", journal::DIRECTORY));
     SystemError::Read { path, source }.into()
 }
 
@@ -115,12 +116,12 @@ fn record_error(system: &System, source: io::Error) -> SettingsError {
 /// # Errors
 /// The record cannot be read or removed.
 pub fn forget_boot_trial(system: &System) -> Result<(), SettingsError> {
-    remove_record(system, |_| true).map_err(|error| record_error(system, error))
+    remove_record_if(system, |_| true).map_err(|error| boot_record_error(system, error))
 }
 
-/// The record; `None` also if it is damaged, as after a power cut.
+/// Reads the boot record; `None` also if it is damaged, as after a power cut.
 fn read_record(session: &Session) -> Result<Option<BootRecord>, SettingsError> {
-    let content = session.store.read(RECORD)?;
+    let content = session.store.read_file(RECORD)?;
     Ok(content.and_then(|content| parse_record(&content)))
 }
 

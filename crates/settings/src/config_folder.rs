@@ -1,4 +1,4 @@
-//! The folder of configuration files, below the root of a machine.
+//! The folder `/etc/wakepath` of configuration files, below the root of a machine.
 
 use std::io;
 use std::path::Path;
@@ -9,28 +9,28 @@ use rustix::io::Errno;
 use wakepath_files::{Links, Tree};
 use wakepath_system::Root;
 
-/// Path of the folder below the root.
+/// Path of the folder of configuration files, below the machine's root.
 pub(crate) const CONFIG_FOLDER: &str = "etc/wakepath";
 
-/// Opens the folder; `None` if missing. On a captured machine no link is followed: `etc` could lead to the running
-/// machine's.
+/// Opens the folder of configuration files, with `make` after creating it; `None` if missing. On a captured machine no
+/// link is followed: `etc` could lead to the running machine's.
 ///
 /// # Errors
 /// The system's; it is a link, or no folder.
-pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn open_config_folder(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = if root.is_live() {
-        let path = root.path(CONFIG_FOLDER);
+        let path = root.absolute_path(CONFIG_FOLDER);
         if make {
             std::fs::create_dir_all(&path)?;
         }
         openat(CWD, path, flags, Mode::empty()).map_err(io::Error::from)
     } else {
-        let tree = Tree::open(&root.path(""), Links::Refused)?;
+        let tree = Tree::open_folder(&root.absolute_path(""), Links::Refused)?;
         if make {
-            tree.make_folder(Path::new(CONFIG_FOLDER))?;
+            tree.make_folder_with_parents(Path::new(CONFIG_FOLDER))?;
         }
-        tree.open_any(Path::new(CONFIG_FOLDER), flags)
+        tree.open_file_or_folder(Path::new(CONFIG_FOLDER), flags)
     };
     match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -38,16 +38,16 @@ pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Removes a file; returns whether there was one.
+/// Removes a configuration file; returns whether there was one.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn remove(root: &Root, name: &str) -> io::Result<bool> {
-    let folder = match open(root, false) {
+pub(crate) fn remove_config_file(root: &Root, name: &str) -> io::Result<bool> {
+    let folder = match open_config_folder(root, false) {
         Ok(None) => return Ok(false),
         Ok(Some(folder)) => folder,
         Err(error) => {
-            let path = root.path(&format!("{CONFIG_FOLDER}/{name}"));
+            let path = root.absolute_path(&format!("{CONFIG_FOLDER}/{name}"));
             let is_missing = root.is_live()
                 && path
                     .symlink_metadata()

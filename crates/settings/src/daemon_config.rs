@@ -11,47 +11,47 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::psd::{LeaseRule, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::spelling::toml_error;
+use wakepath_units::spelling::toml_error_with_key;
 use wakepath_units::{Nanoseconds, quantity};
 
 use crate::trusted_file::TrustedFileError;
 
-/// Path of the configuration.
+/// Path of the daemon's configuration.
 pub const PATH: &str = "/etc/wakepath/daemon.toml";
-/// The configuration that is shipped: every key with its default, and a comment.
+/// The daemon's configuration as shipped: every key with its default, and a comment.
 pub const EXAMPLE: &str = include_str!("../data/daemon.toml");
-/// Size limit for configurations.
+/// Size limit for configurations of the daemon, in bytes.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
-/// Longest lease. A longer one may as well be a permanent limit.
+/// Longest lease that a configuration may ask for. A longer lease may as well be a permanent limit.
 const LONGEST_LEASE_MS: u32 = 10_000;
 
-/// Why a configuration is not used.
+/// Why a configuration of the daemon is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
+    /// The configuration file cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
-        /// Path of the file.
+        /// Path of the configuration file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody else could have written the file.
+    /// Somebody else than root or this user could have written the configuration file.
     #[error("{}: {why}; the daemon runs as root and would do what it says", path.display())]
     Unsafe {
-        /// Path of the file.
+        /// Path of the configuration file.
         path: PathBuf,
-        /// Reason not to trust the file.
+        /// Why the configuration file is not trusted.
         why: &'static str,
     },
-    /// A line has a mistake.
+    /// A line of the configuration has a mistake.
     #[error("{origin}:{line}: {message}")]
     File {
-        /// Name of the file.
+        /// Name of the configuration file.
         origin: String,
         /// Line, counted from 1.
         line: usize,
-        /// The mistake, and the way out.
+        /// What is wrong in the line, and what to write instead.
         message: String,
     },
 }
@@ -62,13 +62,13 @@ pub enum ConfigError {
 pub struct Config {
     /// Leases of CPUs.
     pub policy: CpuPolicy,
-    /// Leave leases to the kernel module `wakepath_psd` where it is loaded.
+    /// Whether to leave leases to the kernel module `wakepath_psd` where it is loaded.
     pub kernel_module: bool,
     /// I/O boost.
     pub boost: BoostConfig,
     /// Checks of drives.
     pub drives: DrivesConfig,
-    /// Profiles of drives; the first that fits a drive counts.
+    /// Profiles of drives; the first profile that fits a drive counts.
     pub drive: Vec<DriveConfig>,
     /// Metrics.
     pub metrics: MetricsConfig,
@@ -86,9 +86,9 @@ pub struct BoostConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoostMode {
-    /// Where the kernel has no I/O boost. A boost of the kernel that is off is switched on.
+    /// The daemon boosts where the kernel has no I/O boost. A boost of the kernel that is off is switched on.
     Auto,
-    /// Wherever there are frequency limits.
+    /// The daemon boosts wherever there are frequency limits.
     On,
     /// Never.
     #[default]
@@ -107,29 +107,29 @@ pub struct DrivesConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DriveConfig {
-    /// Pattern for the model, with `*` and `?`.
-    #[serde(default = "anything")]
+    /// Pattern for the drive's model, with `*` and `?`.
+    #[serde(default = "pattern_for_anything")]
     pub model: String,
-    /// Pattern for the serial number.
-    #[serde(default = "anything")]
+    /// Pattern for the drive's serial number, with `*` and `?`.
+    #[serde(default = "pattern_for_anything")]
     pub serial: String,
-    /// The table on mains power.
+    /// Policy for the drive's APST table on mains power.
     pub ac: ApstPolicy,
-    /// The table on battery; absent: as on mains power.
+    /// Policy for the drive's APST table on battery; absent: as on mains power.
     pub battery: Option<ApstPolicy>,
-    /// Source of the timeouts.
+    /// Where the idle times in the drive's table come from.
     #[serde(default)]
     pub timeouts: Timeouts,
 }
 
-/// Source of the timeouts of a table.
+/// Where the idle times in an APST table come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timeouts {
     /// From the policy.
     #[default]
     Policy,
-    /// From observed idle gaps.
+    /// Idle times follow the observed gaps between I/Os.
     Observed,
 }
 
@@ -137,7 +137,7 @@ pub enum Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct MetricsConfig {
-    /// The port on 127.0.0.1; 0: none.
+    /// The port on 127.0.0.1 at which metrics are served; 0: none.
     pub port: u16,
 }
 
@@ -146,7 +146,7 @@ pub struct MetricsConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuPolicy(PolicySet);
 
-/// How often something is done.
+/// Time between two runs of a repeated task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval(pub Duration);
 
@@ -157,7 +157,9 @@ pub struct ApstPolicy(pub PolicySet);
 impl Default for Config {
     fn default() -> Self {
         Self {
-            policy: CpuPolicy(cpu_policy("psd").map_or_else(|_| PolicySet::default(), Into::into)),
+            policy: CpuPolicy(
+                parse_daemon_policy("psd").map_or_else(|_| PolicySet::default(), Into::into),
+            ),
             kernel_module: true,
             boost: BoostConfig::default(),
             drives: DrivesConfig::default(),
@@ -184,25 +186,26 @@ impl Default for DrivesConfig {
 }
 
 impl Config {
-    /// Reads a configuration.
+    /// Reads the daemon's configuration from a file.
     ///
     /// # Errors
     /// The file cannot be read, or as [`Config::parse`].
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = crate::trusted_file::read(path, MAX_BYTES).map_err(|error| match error {
-            TrustedFileError::Read(source) => ConfigError::Read {
-                path: path.to_owned(),
-                source,
-            },
-            TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
-                path: path.to_owned(),
-                why,
-            },
-        })?;
+    pub fn read_file(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            crate::trusted_file::read_trusted(path, MAX_BYTES).map_err(|error| match error {
+                TrustedFileError::Read(source) => ConfigError::Read {
+                    path: path.to_owned(),
+                    source,
+                },
+                TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
+                    path: path.to_owned(),
+                    why,
+                },
+            })?;
         Self::parse(&path.display().to_string(), &text)
     }
 
-    /// Parses a configuration; `origin` is its name in messages.
+    /// Parses a configuration of the daemon; `origin` is its name in messages.
     ///
     /// # Errors
     /// No TOML, keys that do not exist, values that are not possible.
@@ -213,18 +216,18 @@ impl Config {
             ConfigError::File {
                 origin: origin.to_owned(),
                 line: before.matches('\n').count() + 1,
-                message: toml_error(e.message(), text, at),
+                message: toml_error_with_key(e.message(), text, at),
             }
         })
     }
 }
 
-fn anything() -> String {
+fn pattern_for_anything() -> String {
     "*".to_owned()
 }
 
-/// Parses a value that is written as text.
-fn from_text<'de, D: Deserializer<'de>, T>(
+/// Deserializes a value by parsing its text.
+fn deserialize_by_parsing<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<T, D::Error> {
@@ -232,13 +235,13 @@ fn from_text<'de, D: Deserializer<'de>, T>(
     parse(&text).map_err(serde::de::Error::custom)
 }
 
-/// A configuration file's text for leases alone.
+/// The text of a configuration file for leases alone.
 ///
 /// # Errors
 /// The daemon cannot give such leases; the message says why.
-pub fn lease_config(leases: &PolicySpec) -> Result<String, String> {
+pub fn lease_config_text(leases: &PolicySpec) -> Result<String, String> {
     let text = leases.to_string();
-    cpu_policy(&text)?;
+    parse_daemon_policy(&text)?;
     let quoted = toml::Value::String(text);
     Ok(format!("policy = [{quoted}]\n\n[boost]\nmode = \"off\"\n"))
 }
@@ -249,18 +252,18 @@ impl CpuPolicy {
         &self.0
     }
 
-    /// The leases that CPUs get, by the daemon's rule; `None`: no leases.
-    pub fn leases(&self) -> Option<&PsdSettings> {
+    /// The leases that the daemon gives to CPUs; `None`: no leases.
+    pub fn leases_by_daemon(&self) -> Option<&PsdSettings> {
         self.0.psd().filter(|psd| psd.timeout_ms > 0)
     }
 }
 
-/// A policy of CPUs, as the daemon has it.
+/// A policy that the daemon can follow for CPUs.
 struct CpuPolicySpec(PolicySpec);
 
 impl<'de> Deserialize<'de> for CpuPolicySpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, |text| cpu_policy(text).map(Self))
+        deserialize_by_parsing(deserializer, |text| parse_daemon_policy(text).map(Self))
     }
 }
 
@@ -273,7 +276,7 @@ impl<'de> Deserialize<'de> for CpuPolicy {
     }
 }
 
-fn cpu_policy(text: &str) -> Result<PolicySpec, String> {
+fn parse_daemon_policy(text: &str) -> Result<PolicySpec, String> {
     let spec: PolicySpec = text.parse().map_err(|e| format!("{e}"))?;
     let psd = match spec.kind() {
         Kind::Psd => spec.psd().map_err(|e| e.to_string())?,
@@ -306,8 +309,8 @@ impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const LEAST: Duration = Duration::from_secs(1);
         const MOST: Duration = Duration::from_secs(86_400);
-        from_text(deserializer, |text| {
-            let time = quantity::time(text).map(Nanoseconds::as_duration);
+        deserialize_by_parsing(deserializer, |text| {
+            let time = quantity::parse_time(text).map(Nanoseconds::as_duration);
             let within = time.filter(|time| (LEAST..=MOST).contains(time));
             within.map(Self).ok_or_else(|| {
                 format!("`{text}` is not possible; expected a time from {LEAST:?} to {MOST:?}, such as \"60s\"")
@@ -318,7 +321,7 @@ impl<'de> Deserialize<'de> for Interval {
 
 impl<'de> Deserialize<'de> for ApstPolicy {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer, |text| {
+        deserialize_by_parsing(deserializer, |text| {
             let spec: PolicySpec = text.parse().map_err(|e| format!("`{text}`: {e}"))?;
             spec.apst().map_err(|e| format!("`{text}`: {e}"))?;
             Ok(Self(spec.into()))
@@ -354,7 +357,7 @@ mod tests {
 
     fn leases(policy: &str) -> Option<PsdSettings> {
         let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
-        config.policy.leases().cloned()
+        config.policy.leases_by_daemon().cloned()
     }
 
     #[test]
@@ -362,7 +365,7 @@ mod tests {
         use wakepath_policies::psd::LeaseCeiling;
 
         let default = Config::default();
-        assert_eq!(leases("'psd'").as_ref(), default.policy.leases());
+        assert_eq!(leases("'psd'").as_ref(), default.policy.leases_by_daemon());
         let psd = leases("'psd[timeout=5ms]'").unwrap();
         assert_eq!(
             (psd.timeout_ms, psd.start_after, psd.rule, psd.ceiling),

@@ -5,36 +5,36 @@ use wakepath_system::{At, DriveIdentity, System};
 
 use crate::{Change, SettingsPlan};
 
-/// Entries for the settings that a plan changes, including settings that the kernel changes along with another.
-pub(crate) fn plan_entries(system: &System, plan: &SettingsPlan) -> Vec<Entry> {
+/// The journal's entries for a plan, also for settings that the kernel changes along with a planned one.
+pub(crate) fn journal_entries_for_plan(system: &System, plan: &SettingsPlan) -> Vec<Entry> {
     let changes = plan.changes.iter();
     changes
-        .filter(|change| change.differs() || changes_along(plan, change))
-        .map(|change| change_entry(system, change))
+        .filter(|change| change.differs() || may_change_along(plan, change))
+        .map(|change| journal_entry_for_change(system, change))
         .collect()
 }
 
 /// Whether the kernel may change a setting because the plan changes another one of the same CPU or drive.
-fn changes_along(plan: &SettingsPlan, change: &Change) -> bool {
-    plan.differing().any(|cause| {
+fn may_change_along(plan: &SettingsPlan, change: &Change) -> bool {
+    plan.differing_changes().any(|cause| {
         cause.key.at == change.key.at
             && cause.key.setting.changes.contains(&change.key.setting.name)
     })
 }
 
-/// The entry for a change.
-pub(crate) fn change_entry(system: &System, change: &Change) -> Entry {
+/// The journal's entry for a change.
+pub(crate) fn journal_entry_for_change(system: &System, change: &Change) -> Entry {
     Entry {
         key: change.key.clone(),
         old: change.old.clone(),
         new: change.new.clone(),
         written: Vec::new(),
-        drive: drive_identity(system, &change.key.at),
+        drive: drive_model_and_serial(system, &change.key.at),
     }
 }
 
 /// Model and serial number of a drive, as entries have them. `None` for anything but a drive, and without a model.
-pub(crate) fn drive_identity(system: &System, at: &At) -> Option<String> {
+pub(crate) fn drive_model_and_serial(system: &System, at: &At) -> Option<String> {
     let At::Drive(name) = at else { return None };
     let identity = DriveIdentity::read(system.root(), name);
     identity.is_known().then(|| identity.to_string())

@@ -7,7 +7,7 @@ use wakepath_system::SystemError;
 /// Why a setting could not be changed or put back.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The machine could not be read or written.
+    /// The machine's files could not be read or written.
     #[error(transparent)]
     System(#[from] SystemError),
     /// A setting reads back differently than written.
@@ -17,15 +17,15 @@ pub enum SettingsError {
         path: PathBuf,
         /// The written value.
         expected: String,
-        /// The value in the file.
+        /// The value that the setting's file has now.
         found: String,
     },
-    /// A policy that cannot be applied to a machine.
+    /// A policy cannot be applied to this machine.
     #[error("`{policy}`: {why}")]
     Policy {
-        /// The policy as given.
+        /// The policy as the user gave it.
         policy: String,
-        /// The fault, and the way out.
+        /// Why the policy cannot be applied, and what to do.
         why: String,
     },
     /// The file of persistent settings cannot be used.
@@ -33,13 +33,13 @@ pub enum SettingsError {
     Persistent {
         /// The file.
         path: PathBuf,
-        /// The fault, and the way out.
+        /// What is wrong with the file of persistent settings, and what to do.
         message: String,
     },
-    /// A setting is not among those that are held.
+    /// A setting was to be changed under a hold that does not hold it.
     #[error("{0}: its old value is not in the journal, so it may not be changed")]
     NotHeld(String),
-    /// Another process changes settings.
+    /// Another process holds the lock and changes settings.
     #[error(
         "{}: another wakepath is changing settings of this machine{owner}; wait for it to end, or stop it, if it is the \
          daemon: systemctl stop wakepath",
@@ -48,15 +48,15 @@ pub enum SettingsError {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// ` (process N)`, if it is known.
+        /// ` (process N)` for the message, if the other process is known.
         owner: String,
     },
     /// The directory of lock and journal is not safe to use.
     #[error("{}: {why}", path.display())]
     Unsafe {
-        /// The directory or file.
+        /// The unsafe directory or file.
         path: PathBuf,
-        /// The fault, and the way out.
+        /// Why the directory or file is not safe, and what to do.
         why: String,
     },
     /// The journal is damaged or of another version.
@@ -76,9 +76,9 @@ pub enum SettingsError {
     ForeignJournal {
         /// The journal.
         path: PathBuf,
-        /// Owner of the journal.
+        /// The machine that the journal belongs to.
         owner: String,
-        /// Command that restores the owner.
+        /// The command that restores that machine.
         restore: String,
     },
     /// A setting is away for the moment: its CPU is offline, or its drive in a reset.
@@ -89,14 +89,14 @@ pub enum SettingsError {
     Away {
         /// The setting.
         key: String,
-        /// File of the setting.
+        /// File of the setting that is away.
         path: PathBuf,
         /// The old value.
         old: String,
-        /// ` --root DIR` of a captured machine, for the command.
+        /// ` --root DIR` of a captured machine, for the command in the message.
         root: String,
     },
-    /// Several settings could not be put back; each was tried.
+    /// Several settings could not be put back, though each was tried.
     #[error("{} settings could not be put back; the journal keeps them. The first: {}", .0.len(), .0[0])]
     NotRestored(Vec<SettingsError>),
 }

@@ -1,31 +1,32 @@
-//! Foreign values: somebody else has written a setting since a process did. Foreign values stay.
+//! Foreign values: a setting has another value than wakepath wrote, so somebody else has written it since. Foreign
+//! values stay.
 
 use wakepath_system::journal::{ChangeReason, Entry, Journal};
-use wakepath_system::setting::{Access, same};
+use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
 use crate::SettingsError;
-use crate::write::results_from_write;
+use crate::write::may_result_from_write;
 
-/// The values that one process has written to a setting.
+/// The values that a process of wakepath has written to one setting.
 #[derive(Debug)]
 pub(crate) struct OwnValues {
     pub(crate) key: SettingKey,
-    /// After a write that failed also the value before: the setting can have either.
+    /// The written values; after a write that failed also the value before, since the setting can have either.
     pub(crate) values: Vec<String>,
 }
 
-/// A value that is not our own.
+/// A setting's value that wakepath did not write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignValue {
-    /// Our own value, or the one before.
+    /// The value that wakepath wrote last, or the one before the first write.
     pub expected: String,
     /// The value now.
     pub found: String,
 }
 
-/// Values that dead processes may have written to reserved settings, by the journal.
-pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
+/// The values that dead processes may have written to reserved settings, by the journal.
+pub(crate) fn values_by_dead_processes(journal: &Journal) -> Vec<OwnValues> {
     let layers = journal.layers.iter();
     layers
         .filter(|layer| layer.reason == ChangeReason::Reserved)
@@ -42,7 +43,7 @@ pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
         .collect()
 }
 
-/// Reads the foreign value of a setting; `None` while the setting has one of our own.
+/// Reads a setting's value if it is foreign; `None` while the setting has a value of our own.
 ///
 /// # Errors
 /// The setting cannot be read.
@@ -51,12 +52,12 @@ pub(crate) fn read_foreign(
     entry: &Entry,
     own: &[OwnValues],
 ) -> Result<Option<ForeignValue>, SettingsError> {
-    let found = system.read(&entry.key)?;
+    let found = system.read_setting(&entry.key)?;
     let own = own.iter().find(|own| own.key == entry.key);
     let values = own.map_or(std::slice::from_ref(&entry.old), |own| &own.values);
     let is_ours = values
         .iter()
-        .any(|value| results_from_write(system, &entry.key, value, &found));
+        .any(|value| may_result_from_write(system, &entry.key, value, &found));
     let expected = values.first().unwrap_or(&entry.old);
     Ok((!is_ours).then(|| ForeignValue {
         expected: expected.clone(),
@@ -64,16 +65,21 @@ pub(crate) fn read_foreign(
     }))
 }
 
-/// The foreign value of a reserved setting, if the value is to stay.
-pub(crate) fn foreign_value(system: &System, entry: &Entry, own: &[OwnValues]) -> Option<String> {
-    // What cannot be read is written anyway.
+/// Reads the foreign value of a reserved setting; `None` if the setting is to be put back.
+pub(crate) fn foreign_value_to_keep(
+    system: &System,
+    entry: &Entry,
+    own: &[OwnValues],
+) -> Option<String> {
+    // A setting that cannot be read is put back anyway.
     let found = read_foreign(system, entry, own).ok()??.found;
-    // Without a new value the kernel has changed it, along with another.
-    (entry.new.is_some() && !same(entry.key.setting, &entry.old, &found)).then_some(found)
+    // An entry without a new value is of a setting that the kernel has changed along with another.
+    (entry.new.is_some() && !have_same_meaning(entry.key.setting, &entry.old, &found))
+        .then_some(found)
 }
 
-/// Says that a foreign value stays.
-pub(crate) fn foreign_note(entry: &Entry, found: &str) -> String {
+/// The note that a setting keeps its foreign value.
+pub(crate) fn note_about_foreign_value(entry: &Entry, found: &str) -> String {
     let state = match entry.key.setting.mechanism {
         Access::NvmeFeature(_) => "has another table".to_owned(),
         Access::Text | Access::Held => format!("is '{found}'"),

@@ -1,4 +1,5 @@
-//! A plan in the forms of other tools: profiles of `TuneD`, rules of udev, lines of tmpfiles.d and TLP, a playbook of Ansible.
+//! Writes a plan as configuration of other tools: profiles of `TuneD`, rules of udev, lines of tmpfiles.d and TLP, a
+//! playbook of Ansible.
 
 use wakepath_system::setting::{Access, SettingScope};
 use wakepath_system::{At, SettingKey, System};
@@ -9,7 +10,7 @@ use crate::{SettingsError, SettingsPlan};
 /// A tool whose files can hold settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolForm {
-    /// `tuned.conf` of a profile.
+    /// The file `tuned.conf` of a TuneD profile.
     Tuned,
     /// Rules of udev.
     Udev,
@@ -19,12 +20,12 @@ pub enum ToolForm {
     Tlp,
 }
 
-/// A plan in a tool's form.
+/// A plan written as another tool's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormText {
-    /// Content of the tool's file.
+    /// Content of the tool's configuration file.
     pub text: String,
-    /// Settings that the form cannot hold, each with the reason.
+    /// Settings that the tool's configuration cannot hold, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -35,7 +36,7 @@ struct NewValue<'a> {
     value: &'a str,
 }
 
-/// Lines of a form, and what it cannot hold.
+/// The lines of a tool's configuration so far, and what it cannot hold.
 #[derive(Default)]
 struct FormLines {
     lines: Vec<String>,
@@ -49,13 +50,13 @@ impl FormLines {
         line: impl Fn(NewValue<'_>) -> Result<String, &'static str>,
     ) {
         for new in new_values {
-            self.add(*new, line(*new));
+            self.add_or_leave_out(*new, line(*new));
         }
     }
 
-    fn add(&mut self, new: NewValue<'_>, line: Result<String, &str>) {
+    fn add_or_leave_out(&mut self, new: NewValue<'_>, line: Result<String, &str>) {
         match line {
-            // An option of TLP is for all CPUs.
+            // An option of TLP is for all CPUs, so that equal lines are written once.
             Ok(line) if self.lines.contains(&line) => {}
             Ok(line) => self.lines.push(line),
             Err(why) => self.leave_out(new, why),
@@ -82,7 +83,7 @@ impl FormLines {
     }
 }
 
-/// Writes a plan in a form of another tool.
+/// Writes a plan as configuration of another tool.
 pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormText {
     let changes = plan.changes.iter();
     let new_values: Vec<NewValue<'_>> = changes
@@ -100,10 +101,10 @@ pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormT
         ToolForm::Udev => lines.add_each(&new_values, |new| udev_rule(system, new)),
         ToolForm::Tmpfiles => lines.add_each(&new_values, tmpfiles_line),
     }
-    lines.into_text(head(form))
+    lines.into_text(usage_comment(form))
 }
 
-/// Writes persistent settings as a playbook.
+/// Writes persistent settings as an Ansible playbook.
 ///
 /// # Errors
 /// The settings cannot be persistent.
@@ -111,8 +112,8 @@ pub fn write_playbook(
     system: &System,
     settings: &PersistentSettings,
 ) -> Result<String, SettingsError> {
-    settings.plan(system)?;
-    let file = settings.to_text();
+    settings.plan_for_present_supply(system)?;
+    let file = settings.to_commented_text();
     let lines: Vec<String> = file
         .lines()
         .map(|line| format!("          {line}\n"))
@@ -145,7 +146,7 @@ const PLAYBOOK: &str = "\
       ansible.builtin.command: wakepath apply --at-boot
 ";
 
-const fn head(form: ToolForm) -> &'static str {
+const fn usage_comment(form: ToolForm) -> &'static str {
     match form {
         ToolForm::Tuned => {
             "\
@@ -169,8 +170,8 @@ summary=Settings by wakepath
     }
 }
 
-/// Why a form of files cannot hold a setting that is no file.
-fn file_only(new: NewValue<'_>) -> Result<(), &'static str> {
+/// Refuses a setting that is no text file, for tools that only write files.
+fn check_is_text_file(new: NewValue<'_>) -> Result<(), &'static str> {
     match new.key.setting.mechanism {
         Access::Text => Ok(()),
         Access::Held => Err("lasts only as long as a process holds it"),
@@ -179,20 +180,20 @@ fn file_only(new: NewValue<'_>) -> Result<(), &'static str> {
 }
 
 fn tuned_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    file_only(new)?;
-    Ok(format!("/{}={}", new.key.path(), new.value))
+    check_is_text_file(new)?;
+    Ok(format!("/{}={}", new.key.relative_path(), new.value))
 }
 
 fn tmpfiles_line(new: NewValue<'_>) -> Result<String, &'static str> {
-    file_only(new)?;
+    check_is_text_file(new)?;
     let argument = new.value.replace('\\', "\\\\").replace('%', "%%");
-    Ok(format!("w /{} - - - - {argument}", new.key.path()))
+    Ok(format!("w /{} - - - - {argument}", new.key.relative_path()))
 }
 
-/// A rule for the device that a setting belongs to.
+/// The udev rule for the device that a setting belongs to.
 fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str> {
-    file_only(new)?;
-    let path = new.key.path();
+    check_is_text_file(new)?;
+    let path = new.key.relative_path();
     let (device, attribute) = match &new.key.at {
         At::System => return Err("belongs to no device that udev has events for"),
         At::Cpu(cpu) | At::IdleState { cpu, .. } => {
@@ -207,7 +208,9 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
         }
         At::Drive(name) => {
             let folder = format!("sys/class/nvme/{name}/");
-            let serial = system.root().optional(&format!("{folder}serial"));
+            let serial = system
+                .root()
+                .read_text_if_readable(&format!("{folder}serial"));
             let serial = serial
                 .filter(|serial| is_udev_literal(serial))
                 .ok_or("the drive has no serial number to know it by")?;
@@ -220,7 +223,7 @@ fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str>
     udev_assignment(&device, attribute, new.value)
 }
 
-/// The name of a CPU does not change, and that of a frequency policy is its first CPU's.
+/// The udev match of a CPU, whose name does not change; a frequency policy is named after its first CPU.
 fn cpu_match(cpu: usize) -> String {
     format!("SUBSYSTEM==\"cpu\", KERNEL==\"cpu{cpu}\"")
 }
@@ -239,13 +242,13 @@ fn udev_assignment(
     ))
 }
 
-/// Whether a text means itself in a rule, in matches and in assignments.
+/// Whether a text means itself in a udev rule, in matches and in assignments.
 fn is_udev_literal(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-.:/".contains(c);
     !text.is_empty() && text.chars().all(plain)
 }
 
-/// TLP's options, which have one value for all CPUs.
+/// Options of TLP, each with one value for all CPUs.
 const TLP_OPTIONS: &[(&str, &str)] = &[
     ("frequency-governor", "CPU_SCALING_GOVERNOR"),
     ("frequency-min", "CPU_SCALING_MIN_FREQ"),
@@ -266,14 +269,14 @@ fn add_tlp_lines(system: &System, new_values: &[NewValue<'_>], lines: &mut FormL
             .iter()
             .filter(|other| other.key.setting.name == setting.name && other.value == new.value)
             .count();
-        let places = system.places(setting.scope).len();
+        let places = system.places_in_scope(setting.scope).len();
         if setting.scope == SettingScope::CpufreqPolicy && alike < places {
             lines.leave_out(*new, "TLP has one value for all CPUs");
         } else if setting.name == "epp" && new.value.parse::<u32>().is_ok() {
             lines.leave_out(*new, "TLP takes preferences by name only");
         } else {
             for supply in ["AC", "BAT"] {
-                lines.add(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
+                lines.add_or_leave_out(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Settings held by a process, and put back when the process releases the hold, or ends.
+//! Settings that a process holds for a time; they are put back when the process releases the hold, or ends.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wakepath_system::SettingKey;
 use wakepath_system::journal::{ChangeReason, Entry, Layer};
 
-use crate::entries::{change_entry, plan_entries};
+use crate::entries::{journal_entries_for_plan, journal_entry_for_change};
 use crate::foreign::{ForeignValue, OwnValues, read_foreign};
 use crate::put_back::Restored;
 use crate::session::Session;
-use crate::write::{verify, write};
+use crate::write::{verify_by_reading_back, write_setting};
 use crate::{SettingsError, SettingsPlan};
 
-/// Held settings. Dropping the hold puts the settings back. After a kill, the next [`Session::open`] or
+/// Held settings. Dropping the hold puts the settings back. After a kill, the next [`Session::open_and_recover`] or
 /// `wakepath restore` puts them back.
 #[derive(Debug)]
 pub struct Hold(SharedHolding);
@@ -24,28 +24,29 @@ pub struct Hold(SharedHolding);
 /// A process changing settings above a [`Hold`], under the same lock.
 pub trait Tenant: Debug + Send + Sync {
     /// Ends the process, and waits for its end.
-    fn leave(&self);
+    fn stop_and_wait(&self);
 }
 
-/// Held settings, until they are released or put back before the process exits.
+/// The state of a hold; `None` once the settings have been put back.
 type SharedHolding = Arc<Mutex<Option<Holding>>>;
 
-/// Holds that are alive, for [`restore_before_exit`].
+/// All holds of this process that are alive, for [`put_back_all_before_exit`].
 static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
 
-/// Settings of a [`Hold`], with all that a release needs.
+/// What a [`Hold`] consists of, with all that a release needs.
 #[derive(Debug)]
 struct Holding {
     session: Session,
-    /// Place of this hold's layer in the journal; layers above belong to a tenant.
+    /// Index of this hold's layer in the journal; layers above belong to a tenant.
     own_layer: usize,
-    /// Requests that last as long as these files are open.
+    /// Files of requests, which last as long as the files are open.
     requests: Vec<File>,
-    /// The values that were written to reserved settings; `None`: all settings were set at once, and all are put back.
+    /// The values that were written to reserved settings; `None`: the settings were applied at once, and all are put
+    /// back.
     own_values: Option<Vec<OwnValues>>,
     /// What was put back after tenants that failed to start.
     after_tenants: Restored,
-    /// Process that changes further settings under the same lock.
+    /// The tenant: a process that changes further settings under the same lock.
     tenant: Option<Arc<dyn Tenant>>,
 }
 
@@ -53,30 +54,30 @@ impl Session {
     /// Applies a plan for as long as the hold lives.
     ///
     /// # Errors
-    /// As [`Session::apply`].
-    pub fn hold(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
-        let current = plan.again(&self.system)?;
+    /// As [`Session::apply_plan`].
+    pub fn apply_while_held(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
+        let current = plan.with_present_values(&self.system)?;
         let before = self.journal.clone();
         self.journal.layers.push(Layer {
             reason: ChangeReason::Held,
-            settings: plan_entries(&self.system, &current),
+            settings: journal_entries_for_plan(&self.system, &current),
         });
-        let requests = self.execute(&current, before)?;
+        let requests = self.apply_with_journal(&current, before)?;
         Ok(Hold::new(self, requests, None))
     }
 
-    /// Notes the old values of settings for repeated changes ([`Hold::set`]), and changes nothing yet. Foreign values stay at
+    /// Notes the old values of settings for repeated changes ([`Hold::write_or_put_back`]), and changes nothing yet. Foreign values stay at
     /// the end.
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
-    pub fn reserve(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
-        let current = plan.again(&self.system)?;
+    pub fn reserve_for_changes(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
+        let current = plan.with_present_values(&self.system)?;
         let changes = current.changes.iter();
         self.journal.layers.push(Layer {
             reason: ChangeReason::Reserved,
             settings: changes
-                .map(|change| change_entry(&self.system, change))
+                .map(|change| journal_entry_for_change(&self.system, change))
                 .collect(),
         });
         self.save_journal()?;
@@ -85,7 +86,7 @@ impl Session {
 }
 
 impl Hold {
-    /// Holds the settings in the topmost layer of a session's journal.
+    /// Makes a hold of the settings in the topmost layer of a session's journal.
     fn new(session: Session, requests: Vec<File>, own_values: Option<Vec<OwnValues>>) -> Self {
         let holding = Holding {
             own_layer: session.journal.layers.len().saturating_sub(1),
@@ -103,20 +104,22 @@ impl Hold {
     }
 
     /// Puts the settings back and returns the session for the next plan; `None` if
-    /// [`restore_before_exit`] has put them back already.
+    /// [`put_back_all_before_exit`] has put them back already.
     ///
     /// # Errors
     /// [`SettingsError::NotRestored`]; the journal keeps what could not be put back.
-    pub fn release(self) -> Result<Option<(Session, Restored)>, SettingsError> {
-        take_holding(&self.0).map(Holding::release).transpose()
+    pub fn put_back_and_release(self) -> Result<Option<(Session, Restored)>, SettingsError> {
+        take_holding(&self.0)
+            .map(Holding::put_back_and_release)
+            .transpose()
     }
 
-    /// Lends the lock to a process started by `start`, for [`Session::lent`]. The process ends before these settings are put
-    /// back. `Ok(None)` if [`restore_before_exit`] came first.
+    /// Lends the lock to a process started by `start`, for [`Session::open_with_lent_lock`]. The process ends before these settings are put
+    /// back. `Ok(None)` if [`put_back_all_before_exit`] came first.
     ///
     /// # Errors
     /// From `start`, whose argument is an error if the lock cannot be shared.
-    pub fn lend<T: Tenant + 'static, E>(
+    pub fn lend_lock_to_tenant<T: Tenant + 'static, E>(
         &self,
         start: impl FnOnce(io::Result<OwnedFd>) -> Result<Arc<T>, E>,
     ) -> Result<Option<Arc<T>>, E> {
@@ -124,7 +127,7 @@ impl Hold {
         let Some(holding) = shared.as_mut() else {
             return Ok(None);
         };
-        match start(holding.session.store.lend()) {
+        match start(holding.session.store.clone_lock()) {
             Ok(tenant) => {
                 holding.tenant = Some(Arc::<T>::clone(&tenant));
                 Ok(Some(tenant))
@@ -140,26 +143,38 @@ impl Hold {
     ///
     /// # Errors
     /// The setting is not held, cannot be written, or reads back differently.
-    pub fn set(&self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
+    pub fn write_or_put_back(
+        &self,
+        key: &SettingKey,
+        value: Option<&str>,
+    ) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
-            Some(holding) => holding.set(key, value),
+            Some(holding) => holding.write_or_put_back(key, value),
             None => Err(SettingsError::NotHeld(key.to_string())),
         }
     }
 
-    /// The value before a setting was held; `None` if it is not held.
-    pub fn before(&self, key: &SettingKey) -> Option<String> {
+    /// The value that a held setting had before; `None` if it is not held.
+    pub fn value_before_hold(&self, key: &SettingKey) -> Option<String> {
         let shared = lock_even_poisoned(&self.0);
-        Some(shared.as_ref()?.session.journal.held(key)?.old.clone())
+        Some(
+            shared
+                .as_ref()?
+                .session
+                .journal
+                .held_entry(key)?
+                .old
+                .clone(),
+        )
     }
 
-    /// Notes the old values of further settings, as [`Session::reserve`] does.
+    /// Notes the old values of further settings, as [`Session::reserve_for_changes`] does.
     ///
     /// # Errors
-    /// As for [`Session::reserve`]; then no further setting is held.
-    pub fn add(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+    /// As for [`Session::reserve_for_changes`]; then no further setting is held.
+    pub fn reserve_more(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
-            Some(holding) => holding.add(plan),
+            Some(holding) => holding.reserve_more(plan),
             None => Ok(()),
         }
     }
@@ -168,24 +183,27 @@ impl Hold {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn forget(&self, key: &SettingKey) -> Result<(), SettingsError> {
+    pub fn forget_setting(&self, key: &SettingKey) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
             Some(holding) => {
-                holding.session.journal.forget_held(key);
+                holding.session.journal.remove_held_entry(key);
                 holding.session.save_journal()
             }
             None => Ok(()),
         }
     }
 
-    /// The foreign value of a reserved setting since [`Hold::set`]; `None` while the setting has our own.
+    /// Reads the foreign value of a reserved setting since [`Hold::write_or_put_back`]; `None` while the setting has our own.
     ///
     /// # Errors
     /// The setting is not held, or cannot be read.
-    pub fn foreign(&self, key: &SettingKey) -> Result<Option<ForeignValue>, SettingsError> {
+    pub fn read_foreign_value(
+        &self,
+        key: &SettingKey,
+    ) -> Result<Option<ForeignValue>, SettingsError> {
         let shared = lock_even_poisoned(&self.0);
         let held = shared.as_ref().and_then(|holding| {
-            let entry = holding.session.journal.held(key)?;
+            let entry = holding.session.journal.held_entry(key)?;
             Some((
                 &holding.session.system,
                 entry,
@@ -202,15 +220,15 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(holding) = take_holding(&self.0) {
-            // Nobody listens, and the journal keeps the rest of the work.
-            let _ = holding.release();
+            // Errors of a drop have nobody to go to, and the journal keeps what is not put back.
+            let _ = holding.put_back_and_release();
         }
     }
 }
 
 impl Holding {
-    /// Puts everything back: settings of tenants first, then requests, then this hold's own.
-    fn release(self) -> Result<(Session, Restored), SettingsError> {
+    /// Puts everything of this hold back: settings of tenants first, then requests, then the hold's own.
+    fn put_back_and_release(self) -> Result<(Session, Restored), SettingsError> {
         let Self {
             mut session,
             own_layer,
@@ -220,22 +238,22 @@ impl Holding {
             tenant,
         } = self;
         if let Some(tenant) = tenant {
-            tenant.leave();
-            if let Err(error) = session.reload_journal(own_layer) {
+            tenant.stop_and_wait();
+            if let Err(error) = session.reload_journal_after_tenant(own_layer) {
                 drop(requests);
-                // Only the journal on disk knows what the tenant has changed.
-                session.put_back_unsaved(own_layer, own_values.as_deref());
+                // Only the journal on disk has what the tenant has changed.
+                session.put_back_without_saving(own_layer, own_values.as_deref());
                 return Err(error);
             }
         }
-        // Also after a tenant that failed to start.
-        let above = session.restore_above(own_layer);
+        // What was put back after failed tenants counts as well.
+        let above = session.put_back_layers_above(own_layer);
         drop(requests);
-        let notes = own_values.map(|own| session.leave_foreign(own_layer, &own));
-        // Even where the tenant's settings could not be put back.
-        let own_restored = session.restore_layer(own_layer);
-        restored.add(above?);
-        restored.add(own_restored?);
+        let notes = own_values.map(|own| session.release_foreign_values(own_layer, &own));
+        // The hold's own settings are put back even where the tenant's could not be.
+        let own_restored = session.put_back_layer(own_layer);
+        restored.add_restored(above?);
+        restored.add_restored(own_restored?);
         restored.notes.extend(notes.unwrap_or_default());
         Ok((session, restored))
     }
@@ -244,23 +262,23 @@ impl Holding {
     fn put_back_after_failed_tenant(&mut self) {
         let restored = self
             .session
-            .reload_journal(self.own_layer)
-            .and_then(|()| self.session.restore_above(self.own_layer));
+            .reload_journal_after_tenant(self.own_layer)
+            .and_then(|()| self.session.put_back_layers_above(self.own_layer));
         if let Ok(restored) = restored {
-            self.after_tenants.add(restored);
+            self.after_tenants.add_restored(restored);
         }
     }
 
-    fn add(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+    fn reserve_more(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         let session = &mut self.session;
         let new: Vec<Entry> = plan
             .changes
             .iter()
-            .filter(|change| session.journal.held(&change.key).is_none())
-            .map(|change| change_entry(&session.system, change))
+            .filter(|change| session.journal.held_entry(&change.key).is_none())
+            .map(|change| journal_entry_for_change(&session.system, change))
             .collect();
         let before = session.journal.clone();
-        session.journal.hold(new);
+        session.journal.add_to_held_layer(new);
         let saved = session.save_journal();
         if saved.is_err() {
             session.journal = before;
@@ -268,32 +286,37 @@ impl Holding {
         saved
     }
 
-    fn set(&mut self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
-        let Some(entry) = self.session.journal.held(key) else {
+    fn write_or_put_back(
+        &mut self,
+        key: &SettingKey,
+        value: Option<&str>,
+    ) -> Result<(), SettingsError> {
+        let Some(entry) = self.session.journal.held_entry(key) else {
             return Err(SettingsError::NotHeld(key.to_string()));
         };
         let old = entry.old.clone();
         let new = value.unwrap_or(&old);
-        self.session.system.check(key, new)?;
+        self.session.system.check_setting_value(key, new)?;
         if self.own_values.is_some() {
-            self.session.note_written(key, new)?;
+            self.session.note_value_before_write(key, new)?;
         }
         let mut unnoted = Vec::new();
         let values = match &mut self.own_values {
             None => &mut unnoted,
-            Some(own) => values_written_to(own, key, &old),
+            Some(own) => own_values_of_setting(own, key, &old),
         };
         if !values.iter().any(|known| known == new) {
             values.push(new.to_owned());
         }
-        write(&self.session.system, key, new)?;
-        let result = verify(&self.session.system, key, new);
+        write_setting(&self.session.system, key, new)?;
+        let result = verify_by_reading_back(&self.session.system, key, new);
         match &result {
             Ok(()) => values.retain(|known| known == new),
-            // Some drivers round frequencies. Any other setting that reads back differently is somebody else's.
+            // Some drivers round frequencies. Any other setting that reads back differently was written by somebody
+            // else.
             Err(SettingsError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
                 values.push(found.clone());
-                self.session.note_written(key, found)?;
+                self.session.note_value_before_write(key, found)?;
             }
             Err(_) => {}
         }
@@ -301,8 +324,8 @@ impl Holding {
     }
 }
 
-/// The values that were written to a setting; at first only the old one.
-fn values_written_to<'a>(
+/// The list of values that were written to a setting, begun with the old value if the setting is new.
+fn own_values_of_setting<'a>(
     own: &'a mut Vec<OwnValues>,
     key: &SettingKey,
     old: &str,
@@ -318,7 +341,7 @@ fn values_written_to<'a>(
     &mut own[index].values
 }
 
-/// The value behind a lock. A panic of another thread leaves the value usable: journal entries precede changes.
+/// Locks a mutex even if another thread has panicked: journal entries precede changes, so the value is usable.
 fn lock_even_poisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -332,13 +355,13 @@ fn take_holding(shared: &SharedHolding) -> Option<Holding> {
 ///
 /// # Errors
 /// The first thing that could not be put back; the rest is tried all the same.
-pub fn restore_before_exit() -> Result<(), SettingsError> {
+pub fn put_back_all_before_exit() -> Result<(), SettingsError> {
     let alive = std::mem::take(&mut *lock_even_poisoned(&ALIVE));
     let holdings = alive
         .iter()
         .filter_map(Weak::upgrade)
         .filter_map(|shared| take_holding(&shared));
-    let results: Vec<_> = holdings.map(Holding::release).collect();
+    let results: Vec<_> = holdings.map(Holding::put_back_and_release).collect();
     results
         .into_iter()
         .try_for_each(|result| result.map(|_| ()))

@@ -1,32 +1,36 @@
-//! The journal is read and replaced under the lock.
+//! Reads and replaces the journal of changed settings; the caller holds the lock.
 
-use wakepath_system::journal::{FILE, Journal, JournalOwner, legible};
+use wakepath_system::journal::{FILE, Journal, JournalOwner, recover_legible_settings};
 use wakepath_system::setting::Access;
 use wakepath_system::{Root, SystemError};
-use wakepath_units::printable::shell_word;
+use wakepath_units::printable::quote_shell_word;
 
 use crate::SettingsError;
 use crate::store::Store;
 
-/// Most values of a damaged journal that a message names.
+/// Limit on the values of a damaged journal that a message names.
 const SHOWN: usize = 10;
 
-/// The journal of the machine, or an empty one.
-pub(crate) fn load(store: &Store, root: &Root) -> Result<Journal, SettingsError> {
-    let Some(content) = store.read(FILE)? else {
+/// Reads the journal of the machine; an empty one if there is none.
+pub(crate) fn load_journal(store: &Store, root: &Root) -> Result<Journal, SettingsError> {
+    let Some(content) = store.read_file(FILE)? else {
         return Ok(Journal::new(root));
     };
     let journal = Journal::parse(&content).map_err(|why| SettingsError::Journal {
-        path: store.path(FILE),
-        why: format!("{why}. {}", what_to_do(root, &content)),
+        path: store.file_path(FILE),
+        why: format!("{why}. {}", advice_for_damaged_journal(root, &content)),
     })?;
-    let here = JournalOwner::new(root).map_err(|source| SystemError::Read {
-        path: root.path(""),
+    let here = JournalOwner::for_root(root).map_err(|source| SystemError::Read {
+        path: root.absolute_path(""),
         source,
     })?;
-    if let Some(owner) = journal.owner.as_ref().filter(|owner| !owner.is_same(&here)) {
+    if let Some(owner) = journal
+        .owner
+        .as_ref()
+        .filter(|owner| !owner.is_same_machine(&here))
+    {
         return Err(SettingsError::ForeignJournal {
-            path: store.path(FILE),
+            path: store.file_path(FILE),
             owner: owner.to_string(),
             restore: match owner {
                 JournalOwner::Machine => "wakepath restore".to_owned(),
@@ -39,19 +43,22 @@ pub(crate) fn load(store: &Store, root: &Root) -> Result<Journal, SettingsError>
     Ok(journal)
 }
 
-/// Advice about a damaged journal: its legible values, and how to make the journal void.
-fn what_to_do(root: &Root, content: &[u8]) -> String {
-    let known = legible(content);
+/// Advice about a damaged journal: the old values that are still legible, and how to discard the journal.
+fn advice_for_damaged_journal(root: &Root, content: &[u8]) -> String {
+    let known = recover_legible_settings(content);
     let lines: Vec<String> = known
         .iter()
         .take(SHOWN)
         .map(|(key, old)| {
-            let path = root.path(&key.path()).display().to_string();
+            let path = root
+                .absolute_path(&key.relative_path())
+                .display()
+                .to_string();
             match key.setting.mechanism {
                 Access::Text => format!(
                     "{key} was '{old}': echo {} > {}",
-                    shell_word(old),
-                    shell_word(&path)
+                    quote_shell_word(old),
+                    quote_shell_word(&path)
                 ),
                 Access::Held => format!("{key} was '{old}'; it ended with its process"),
                 Access::NvmeFeature(_) => {
@@ -75,14 +82,14 @@ fn what_to_do(root: &Root, content: &[u8]) -> String {
     format!("{values}. {void}")
 }
 
-/// Writes the journal to disk; an empty journal is no file.
-pub(crate) fn save(journal: &Journal, store: &Store) -> Result<(), SettingsError> {
+/// Writes the journal to disk; the file of an empty journal is removed.
+pub(crate) fn save_journal_file(journal: &Journal, store: &Store) -> Result<(), SettingsError> {
     if journal.layers.iter().all(|layer| layer.settings.is_empty()) {
-        return store.remove(FILE);
+        return store.remove_file_if_present(FILE);
     }
     let content = serde_json::to_vec_pretty(journal).map_err(|e| SettingsError::Journal {
-        path: store.path(FILE),
+        path: store.file_path(FILE),
         why: e.to_string(),
     })?;
-    store.replace(FILE, &content)
+    store.replace_file_atomically(FILE, &content)
 }

@@ -12,8 +12,8 @@
 //!
 //! let system = System::live();
 //! let set = "menu + idle-states[ceiling=20us]".parse()?;
-//! let wanted = policy::resolve(&system, &set, &Targets::default())?;
-//! let hold = Session::open(&system)?.hold(&SettingsPlan::new(&system, wanted)?)?;
+//! let wanted = policy::resolve_to_settings(&system, &set, &Targets::default())?;
+//! let hold = Session::open_and_recover(&system)?.hold(&SettingsPlan::from_wanted(&system, wanted)?)?;
 //! // ... measure; when `hold` goes out of scope, everything is as it was.
 //! hold.release()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -47,7 +47,7 @@ pub use boot::{BootOutcome, apply_at_boot, end_boot_trial, forget_boot_trial};
 pub use error::SettingsError;
 pub use foreign::ForeignValue;
 pub use forms::{FormText, ToolForm, write_form, write_playbook};
-pub use hold::{Hold, Tenant, restore_before_exit};
+pub use hold::{Hold, Tenant, put_back_all_before_exit};
 pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
 pub use persistent::PersistentSettings;
 pub use plan::{Change, SettingsPlan, WantedSetting};
@@ -56,5 +56,6 @@ pub use power_supply::PowerSupply;
 pub use put_back::Restored;
 pub use session::Session;
 pub use supply_switch::{
-    DriftedSetting, SupplyOutcome, apply_persistent, forget_supply, switch_supply,
+    DriftedSetting, SupplyOutcome, apply_and_record, apply_set_of_present_supply,
+    forget_applied_supply,
 };

@@ -3,26 +3,29 @@
 use std::io;
 
 use wakepath_system::Root;
-use wakepath_system::nvme::{APST, ApstFeature, device, feature_file};
+use wakepath_system::nvme::{APST, ApstFeature, captured_feature_path, find_character_device};
 
 use crate::text_file::overwrite_file;
 
 /// Opcode of Set Features (NVMe Base Specification, "Admin Command Set").
 const SET_FEATURES: u8 = 0x09;
 
-/// Sets the feature of the drive `name` until the next reset. For a captured drive, a file takes the value.
+/// Sets the APST feature of the drive `name` until its next reset. For a captured drive, a file takes the value.
 ///
 /// # Errors
 /// The device's; `Other` with the status if the drive refuses.
-pub(crate) fn set_apst(root: &Root, name: &str, feature: &ApstFeature) -> io::Result<()> {
+pub(crate) fn set_apst_feature(root: &Root, name: &str, feature: &ApstFeature) -> io::Result<()> {
     let dword11 = u32::from(feature.enabled);
     let mut table = feature.table.to_bytes();
-    if let Some(device) = device(root, name) {
-        // Bit 31 of dword 10, "save", stays 0: the change is gone after a reset, whatever happens to us.
+    if let Some(device) = find_character_device(root, name) {
+        // Bit 31 of dword 10, "save", stays 0: the drive forgets the change at its next reset, even if wakepath is
+        // killed.
         let dwords = (u32::from(APST), dword11);
-        return device.send(SET_FEATURES, dwords, &mut table).map(|_| ());
+        return device
+            .send_admin_command(SET_FEATURES, dwords, &mut table)
+            .map(|_| ());
     }
     let mut content = dword11.to_le_bytes().to_vec();
     content.extend_from_slice(&table);
-    overwrite_file(root, &feature_file(name, APST), &content)
+    overwrite_file(root, &captured_feature_path(name, APST), &content)
 }

@@ -11,15 +11,16 @@ use crate::SettingsPlan;
 pub struct PowerTool {
     /// Name for people.
     pub title: &'static str,
-    /// Unit of systemd without `.service`.
+    /// Name of the tool's systemd unit, without `.service`.
     pub unit: &'static str,
-    /// Name of its process; `None` for a tool that ends after its work.
+    /// Name of the tool's process; `None` for a tool that ends after its work.
     process: Option<&'static str>,
-    /// Settings that it writes.
+    /// Names of the settings that the tool writes.
     pub writes: &'static [&'static str],
 }
 
-/// What is known of the tools' files and options: their configuration manuals, as of the versions that docs/apply.md names.
+/// The known power tools and their settings, from their configuration manuals, as of the versions that docs/apply.md
+/// names.
 #[rustfmt::skip]
 static TOOLS: &[PowerTool] = &[
     PowerTool {
@@ -60,32 +61,32 @@ static TOOLS: &[PowerTool] = &[
     },
 ];
 
-/// Length to which the kernel cuts the name of a process.
+/// Length in bytes to which the kernel cuts the name of a process.
 const COMM_CHARS: usize = 15;
 /// Folder where systemd notes active units.
 const ACTIVE_UNITS: &str = "run/systemd/units";
 /// Folder where systemd notes which units a target wants.
 const ENABLED_UNITS: &str = "etc/systemd/system";
 
-/// How a tool was found.
+/// By what a power tool was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolEvidence {
-    /// Its process, by number.
+    /// The tool's process runs, with this number.
     Process(usize),
-    /// systemd has its unit active.
+    /// The tool's systemd unit is active.
     ActiveUnit,
-    /// Its unit starts at boot, and is not active now.
+    /// The tool's systemd unit starts at boot, and is not active now.
     EnabledUnit,
 }
 
-/// A tool of this machine that overwrites settings of a plan.
+/// A power tool of this machine that overwrites settings of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RivalTool {
     /// The tool.
     pub tool: &'static PowerTool,
-    /// How it was found.
+    /// By what the tool was found.
     pub evidence: ToolEvidence,
-    /// Settings of the plan that it writes.
+    /// Settings of the plan that the tool writes.
     pub overwrites: Vec<&'static str>,
 }
 
@@ -108,13 +109,15 @@ impl fmt::Display for RivalTool {
 /// Finds power tools that overwrite settings of a plan, by processes and by units of systemd below the root.
 pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> {
     let root = system.root();
-    let processes = process_names(root);
-    let active = root.names(ACTIVE_UNITS);
-    let enabled = enabled_units(root);
+    let processes = list_processes(root);
+    let active = root.list_names(ACTIVE_UNITS);
+    let enabled = list_enabled_units(root);
     let evidence_for = |tool: &PowerTool| {
         let unit = format!("{}.service", tool.unit);
         if let Some(name) = tool.process
-            && let Some((id, _)) = processes.iter().find(|(_, comm)| comm == cut_name(name))
+            && let Some((id, _)) = processes
+                .iter()
+                .find(|(_, comm)| comm == truncate_process_name(name))
         {
             return Some(ToolEvidence::Process(*id));
         }
@@ -142,24 +145,24 @@ pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> 
     rivals.collect()
 }
 
-/// The name of a process as the kernel keeps it.
-fn cut_name(name: &str) -> &str {
+/// Cuts the name of a process as the kernel does.
+fn truncate_process_name(name: &str) -> &str {
     name.get(..COMM_CHARS).unwrap_or(name)
 }
 
-/// Numbers and names of all processes.
-fn process_names(root: &Root) -> Vec<(usize, String)> {
-    let ids = root.numbered("proc", "").into_iter();
-    ids.filter_map(|id| Some((id, root.optional(&format!("proc/{id}/comm"))?)))
+/// Numbers and names of all processes below the root.
+fn list_processes(root: &Root) -> Vec<(usize, String)> {
+    let ids = root.list_entry_numbers("proc", "").into_iter();
+    ids.filter_map(|id| Some((id, root.read_text_if_readable(&format!("proc/{id}/comm"))?)))
         .collect()
 }
 
-/// Units that some target of systemd wants at boot.
-fn enabled_units(root: &Root) -> Vec<String> {
-    let folders = root.names(ENABLED_UNITS).into_iter();
+/// Names of the units that some target of systemd wants at boot.
+fn list_enabled_units(root: &Root) -> Vec<String> {
+    let folders = root.list_names(ENABLED_UNITS).into_iter();
     folders
         .filter(|name| name.strip_suffix(".wants").is_some())
-        .flat_map(|name| root.names(&format!("{ENABLED_UNITS}/{name}")))
+        .flat_map(|name| root.list_names(&format!("{ENABLED_UNITS}/{name}")))
         .collect()
 }
 
@@ -172,7 +175,11 @@ mod tests {
     fn tools_write_settings_that_exist() {
         for tool in TOOLS {
             for name in tool.writes {
-                assert!(setting::find(name).is_some(), "{}: {name}", tool.title);
+                assert!(
+                    setting::find_setting(name).is_some(),
+                    "{}: {name}",
+                    tool.title
+                );
             }
         }
     }

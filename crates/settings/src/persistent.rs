@@ -1,4 +1,4 @@
-//! Settings that come back at every boot: `/etc/wakepath/settings.toml`.
+//! Settings that are applied at every boot: `/etc/wakepath/settings.toml`.
 
 use std::path::PathBuf;
 
@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 use wakepath_system::capture::class::MachineClass;
-use wakepath_units::spelling::toml_error;
+use wakepath_units::spelling::toml_error_with_key;
 
 use crate::trusted_file::{self, TrustedFileError};
 use crate::{PowerSupply, SettingsError, SettingsPlan, Targets, config_folder, policy, store};
 
-/// Name of the file in its folder.
+/// Name of the file of persistent settings.
 const FILE: &str = "settings.toml";
-/// Size limit of the file.
+/// Size limit of the file of persistent settings, in bytes.
 const MAX_BYTES: u64 = 1 << 16;
-/// Word of the kernel's command line that leaves persistent settings out.
+/// The word on the kernel's command line that switches persistent settings off.
 pub const OFF_WORD: &str = "wakepath.persist=0";
 
 /// Policy sets that are applied at every boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersistentSettings {
-    /// The set for a supply without a set of its own.
+    /// The policy set for a power supply that has no set of its own.
     pub any_supply: Option<PolicySet>,
-    /// The set for mains.
+    /// The policy set for mains power.
     pub mains: Option<PolicySet>,
-    /// The set for the battery.
+    /// The policy set for battery power.
     pub battery: Option<PolicySet>,
-    /// CPUs, for all sets; `None`: all.
+    /// The CPUs that all sets are for; `None`: all CPUs.
     pub cpus: Option<Vec<usize>>,
-    /// Processor that the set was made for; on another one it is not applied. `None`: any.
+    /// The processor that the sets were made for; on another processor they are not applied. `None`: any.
     pub processor: Option<String>,
 }
 
-/// The file as it is written.
+/// The keys of the file of persistent settings.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PersistentFile {
@@ -50,7 +50,7 @@ struct PersistentFile {
     processor: Option<String>,
 }
 
-/// Head of a new file.
+/// Comment at the start of a new file of persistent settings.
 const HEAD: &str = "\
 # Settings that are applied at every boot. `wakepath apply --check` checks this file, `wakepath restore` removes it.
 # policy: a policy set, as for `wakepath apply`. mains, battery: the set for that power supply instead.
@@ -58,7 +58,7 @@ const HEAD: &str = "\
 ";
 
 impl PersistentSettings {
-    /// Makes a set persistent for the processor of this machine, whatever its power supply.
+    /// Persistent settings with one set, for the processor of this machine, whatever its power supply.
     pub fn for_machine(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
         Self {
             any_supply: Some(set),
@@ -69,11 +69,11 @@ impl PersistentSettings {
         }
     }
 
-    /// Makes a set persistent for one power supply. The sets of the file for others stay.
+    /// Adds a set for one power supply to the persistent settings of the file, whose other sets stay.
     ///
     /// # Errors
     /// The file has a mistake, or sets for other CPUs.
-    pub fn for_supply(
+    pub fn with_set_for_supply(
         system: &System,
         supply: PowerSupply,
         set: PolicySet,
@@ -89,7 +89,7 @@ impl PersistentSettings {
                     "has a set for {found}, and all sets of it are for the same CPUs; give the same, or \
                      `wakepath restore` first"
                 );
-                return Err(wrong(&Self::path(system), message));
+                return Err(persistent_file_error(&Self::file_path(system), message));
             }
             Some(settings) => settings,
             None => Self {
@@ -108,7 +108,7 @@ impl PersistentSettings {
         Ok(settings)
     }
 
-    /// The set for a power supply; `None`: with this supply everything stays as it is.
+    /// The policy set for a power supply; `None`: with this supply everything stays as it is.
     pub fn set_for(&self, supply: PowerSupply) -> Option<&PolicySet> {
         let own = match supply {
             PowerSupply::Mains => &self.mains,
@@ -117,47 +117,48 @@ impl PersistentSettings {
         own.as_ref().or(self.any_supply.as_ref())
     }
 
-    /// Path of the file, for messages.
-    pub fn path(system: &System) -> PathBuf {
+    /// Path of the file of persistent settings, for messages.
+    pub fn file_path(system: &System) -> PathBuf {
         system
             .root()
-            .path(&format!("{}/{FILE}", config_folder::CONFIG_FOLDER))
+            .absolute_path(&format!("{}/{FILE}", config_folder::CONFIG_FOLDER))
     }
 
-    /// Reads the file; `None` if there is none.
+    /// Reads the file of persistent settings; `None` if there is none.
     ///
     /// # Errors
     /// The file cannot be read, somebody else could have written it, or it has a mistake.
     pub fn load(system: &System) -> Result<Option<Self>, SettingsError> {
-        let path = Self::path(system);
-        let folder =
-            config_folder::open(system.root(), false).map_err(|e| unreadable(&path, &e))?;
+        let path = Self::file_path(system);
+        let folder = config_folder::open_config_folder(system.root(), false)
+            .map_err(|e| unreadable_file_error(&path, &e))?;
         let Some(folder) = folder else {
             return Ok(None);
         };
-        let opened = wakepath_files::open_in(&folder, FILE, rustix::fs::OFlags::RDONLY);
+        let opened =
+            wakepath_files::open_regular_in_folder(&folder, FILE, rustix::fs::OFlags::RDONLY);
         let file = match opened {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|e| unreadable(&path, &e))?,
+            opened => opened.map_err(|e| unreadable_file_error(&path, &e))?,
         };
         let about = std::fs::File::from(folder).metadata();
         let checked = about
             .map_err(TrustedFileError::Read)
-            .and_then(|about| trusted_file::check_folder(&about))
-            .and_then(|()| trusted_file::read_open(file, MAX_BYTES));
+            .and_then(|about| trusted_file::check_folder_owner_and_mode(&about))
+            .and_then(|()| trusted_file::read_trusted_open_file(file, MAX_BYTES));
         let text = checked.map_err(|error| match error {
-            TrustedFileError::Read(source) => unreadable(&path, &source),
-            TrustedFileError::Unsafe(why) => wrong(
+            TrustedFileError::Read(source) => unreadable_file_error(&path, &source),
+            TrustedFileError::Unsafe(why) => persistent_file_error(
                 &path,
                 format!("{why}; wakepath runs as root at boot and would do what it says"),
             ),
         })?;
         Self::parse(&text)
             .map(Some)
-            .map_err(|message| wrong(&path, message))
+            .map_err(|message| persistent_file_error(&path, message))
     }
 
-    /// Parses the text of a file.
+    /// Parses the text of a file of persistent settings.
     ///
     /// # Errors
     /// The mistake, with its line.
@@ -165,13 +166,17 @@ impl PersistentSettings {
         let file: PersistentFile = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
             let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;
-            format!("line {line}: {}", toml_error(error.message(), text, start))
+            format!(
+                "line {line}: {}",
+                toml_error_with_key(error.message(), text, start)
+            )
         })?;
         if file.policy.is_none() && file.mains.is_none() && file.battery.is_none() {
             return Err("no policy set in it: expected `policy`, `mains` or `battery`; `wakepath restore` removes the file".to_owned());
         }
         let cpus = file.cpus.map(|list| {
-            let parsed = wakepath_units::cpus::parse(&list).filter(|cpus| !cpus.is_empty());
+            let parsed =
+                wakepath_units::cpus::parse_cpu_list(&list).filter(|cpus| !cpus.is_empty());
             parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
         });
         Ok(Self {
@@ -183,76 +188,88 @@ impl PersistentSettings {
         })
     }
 
-    /// The sets without versions, which are those of the running kernel. A single set for any supply is its own text.
-    pub fn sets_text(&self) -> String {
+    /// The policy sets as text, without versions, which are those of the running kernel. A single set for any supply is
+    /// its own text.
+    pub fn sets_as_text(&self) -> String {
         let sets = [
             ("", &self.any_supply),
             ("on mains ", &self.mains),
             ("on battery ", &self.battery),
         ];
-        let texts = sets
-            .iter()
-            .filter_map(|(supply, set)| Some(format!("{supply}{}", set_text(set.as_ref()?))));
+        let texts = sets.iter().filter_map(|(supply, set)| {
+            Some(format!("{supply}{}", set_without_versions(set.as_ref()?)))
+        });
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    /// The text of the file.
-    pub(crate) fn to_text(&self) -> String {
+    /// The text of the file of persistent settings, comments included.
+    pub(crate) fn to_commented_text(&self) -> String {
         format!("{HEAD}\n{}", self.to_toml())
     }
 
-    /// Keys and values of the file, without comments.
+    /// Keys and values of the file of persistent settings, without comments.
     pub(crate) fn to_toml(&self) -> String {
         let file = PersistentFile {
-            policy: self.any_supply.as_ref().map(set_text),
-            mains: self.mains.as_ref().map(set_text),
-            battery: self.battery.as_ref().map(set_text),
+            policy: self.any_supply.as_ref().map(set_without_versions),
+            mains: self.mains.as_ref().map(set_without_versions),
+            battery: self.battery.as_ref().map(set_without_versions),
             cpus: self.cpus.as_deref().map(cpu_list),
             processor: self.processor.clone(),
         };
-        // Texts are always TOML.
+        // Texts can always be written as TOML.
         toml::to_string(&file).unwrap_or_default()
     }
 
-    /// Writes the file. After a crash at any moment the old or the new file is there, whole.
+    /// Writes the file of persistent settings. After a crash at any moment the old or the new file is there, whole.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&self, system: &System) -> Result<(), SettingsError> {
+    pub fn save_file(&self, system: &System) -> Result<(), SettingsError> {
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-        let folder = config_folder::open(system.root(), true).and_then(|folder| {
+        let folder = config_folder::open_config_folder(system.root(), true).and_then(|folder| {
             folder.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
         });
         folder
-            .and_then(|folder| store::replace_file(&folder, FILE, self.to_text().as_bytes(), mode))
-            .map_err(|error| wrong(&Self::path(system), format!("cannot be written: {error}")))
+            .and_then(|folder| {
+                store::replace_file_in(&folder, FILE, self.to_commented_text().as_bytes(), mode)
+            })
+            .map_err(|error| {
+                persistent_file_error(
+                    &Self::file_path(system),
+                    format!("cannot be written: {error}"),
+                )
+            })
     }
 
-    /// Removes the file, which ends persistence. Returns whether there was one.
+    /// Removes the file of persistent settings. Returns whether there was one.
     ///
     /// # Errors
     /// The file cannot be removed.
-    pub fn remove(system: &System) -> Result<bool, SettingsError> {
-        config_folder::remove(system.root(), FILE)
-            .map_err(|error| wrong(&Self::path(system), format!("cannot be removed: {error}")))
+    pub fn remove_file(system: &System) -> Result<bool, SettingsError> {
+        config_folder::remove_config_file(system.root(), FILE).map_err(|error| {
+            persistent_file_error(
+                &Self::file_path(system),
+                format!("cannot be removed: {error}"),
+            )
+        })
     }
 
     /// Plans the settings of this machine for its power supply of now. The sets for other supplies are checked, too.
     ///
     /// # Errors
-    /// As of [`PersistentSettings::plan_for`].
-    pub fn plan(&self, system: &System) -> Result<SettingsPlan, SettingsError> {
+    /// As of [`PersistentSettings::plan_for_supply`].
+    pub fn plan_for_present_supply(&self, system: &System) -> Result<SettingsPlan, SettingsError> {
         for supply in PowerSupply::ALL {
-            self.plan_for(system, supply)?;
+            self.plan_for_supply(system, supply)?;
         }
-        self.plan_for(system, PowerSupply::read(system.root()))
+        self.plan_for_supply(system, PowerSupply::read(system.root()))
     }
 
     /// Plans the settings of this machine for a power supply; empty without a set for that.
     ///
     /// # Errors
     /// The machine is another one, cannot follow a policy, or the settings would end with the process.
-    pub fn plan_for(
+    pub fn plan_for_supply(
         &self,
         system: &System,
         supply: PowerSupply,
@@ -262,11 +279,11 @@ impl PersistentSettings {
             && found.as_ref() != Some(expected)
         {
             let here = found.as_deref().unwrap_or("of unknown name");
-            return Err(wrong(
-                &Self::path(system),
+            return Err(persistent_file_error(
+                &Self::file_path(system),
                 format!(
                     "made for the processor {expected}, but this one is {here}; `wakepath apply --persist{}` makes it anew",
-                    system.root().as_option()
+                    system.root().command_line_option()
                 ),
             ));
         }
@@ -277,8 +294,9 @@ impl PersistentSettings {
         let Some(set) = self.set_for(supply) else {
             return Ok(SettingsPlan::default());
         };
-        let plan = SettingsPlan::new(system, policy::resolve(system, set, &targets)?)?;
-        plan.check_stays()?;
+        let plan =
+            SettingsPlan::from_wanted(system, policy::resolve_to_settings(system, set, &targets)?)?;
+        plan.check_outlives_process()?;
         Ok(plan)
     }
 }
@@ -298,11 +316,11 @@ fn parse_set(key: &str, text: Option<String>) -> Result<Option<PolicySet>, Strin
 
 fn cpu_list(cpus: &[usize]) -> String {
     let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
-    wakepath_units::cpus::list(&numbers)
+    wakepath_units::cpus::format_cpu_list(&numbers)
 }
 
-/// A set without versions.
-fn set_text(set: &PolicySet) -> String {
+/// A policy set as text, without versions.
+fn set_without_versions(set: &PolicySet) -> String {
     let profile = set.profile().map(ToString::to_string);
     let policies = set.policies().iter().map(text_without_version);
     profile
@@ -326,21 +344,24 @@ fn text_without_version(policy: &PolicySpec) -> String {
 
 /// Whether the kernel's command line leaves persistent settings out.
 pub(crate) fn is_switched_off(system: &System) -> bool {
-    let command_line = system.root().optional("proc/cmdline").unwrap_or_default();
+    let command_line = system
+        .root()
+        .read_text_if_readable("proc/cmdline")
+        .unwrap_or_default();
     command_line.split_whitespace().any(|word| word == OFF_WORD)
 }
 
-/// Name of the processor; `None` where the kernel does not tell.
+/// Name of the machine's processor; `None` where the kernel does not tell.
 fn processor_name(system: &System) -> Option<String> {
     let name = MachineClass::read(system.root()).processor.name;
     (!name.is_empty()).then_some(name)
 }
 
-fn unreadable(path: &std::path::Path, error: &std::io::Error) -> SettingsError {
-    wrong(path, format!("cannot be read: {error}"))
+fn unreadable_file_error(path: &std::path::Path, error: &std::io::Error) -> SettingsError {
+    persistent_file_error(path, format!("cannot be read: {error}"))
 }
 
-fn wrong(path: &std::path::Path, message: String) -> SettingsError {
+fn persistent_file_error(path: &std::path::Path, message: String) -> SettingsError {
     SettingsError::Persistent {
         path: path.to_owned(),
         message,
@@ -360,7 +381,10 @@ mod tests {
             cpus: Some(vec![0, 1, 2, 8]),
             processor: Some("A \"processor\"".to_owned()),
         };
-        assert_eq!(PersistentSettings::parse(&settings.to_text()), Ok(settings));
+        assert_eq!(
+            PersistentSettings::parse(&settings.to_commented_text()),
+            Ok(settings)
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Plan of writes, with old and new values.
+//! Plans writes of settings, with old and new values.
 
 use serde::Serialize;
 
@@ -10,16 +10,16 @@ use crate::SettingsError;
 /// Settings that policies ask for on a machine.
 #[derive(Clone, Debug, Default)]
 pub struct WantedSetting {
-    /// Settings with their new values.
+    /// Settings with the values that policies ask for.
     pub values: Vec<(SettingKey, String)>,
-    /// Remarks for the user about the choice.
+    /// Remarks for the user about how policies became settings.
     pub notes: Vec<String>,
 }
 
-/// One setting before and after.
+/// A planned change of a setting, with its old and its new value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Key of the setting.
+    /// Key of the setting to change.
     pub key: SettingKey,
     /// The value before.
     pub old: String,
@@ -28,21 +28,21 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether old and new value differ in meaning.
+    /// Whether the new value differs from the old value in meaning.
     pub fn differs(&self) -> bool {
         let setting = self.key.setting;
         self.new
             .as_deref()
-            .is_some_and(|new| !setting::same(setting, &self.old, new))
+            .is_some_and(|new| !setting::have_same_meaning(setting, &self.old, new))
     }
 }
 
 /// Changes in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsPlan {
-    /// The settings, also if a setting has its new value already.
+    /// The planned changes, also of settings that have their new value already.
     pub changes: Vec<Change>,
-    /// Remarks for the user.
+    /// Remarks for the user about the plan.
     pub notes: Vec<String>,
 }
 
@@ -51,16 +51,16 @@ impl SettingsPlan {
     ///
     /// # Errors
     /// A value is impossible, or a setting cannot be read.
-    pub fn new(system: &System, wanted: WantedSetting) -> Result<Self, SettingsError> {
+    pub fn from_wanted(system: &System, wanted: WantedSetting) -> Result<Self, SettingsError> {
         let mut changes: Vec<Change> = Vec::new();
         for (key, new) in wanted.values {
-            system.check(&key, &new)?;
+            system.check_setting_value(&key, &new)?;
             if let Some(change) = changes.iter_mut().find(|c| c.key == key) {
                 change.new = Some(new);
                 continue;
             }
             changes.push(Change {
-                old: system.read(&key)?,
+                old: system.read_setting(&key)?,
                 new: Some(new),
                 key,
             });
@@ -70,15 +70,20 @@ impl SettingsPlan {
             .filter(|c| c.differs())
             .flat_map(|c| {
                 let names = c.key.setting.changes.iter();
-                names.filter_map(|name| SettingKey::new(setting::known(name), c.key.at.clone()))
+                names.filter_map(|name| {
+                    SettingKey::for_matching_scope(
+                        setting::setting_known_to_exist(name),
+                        c.key.at.clone(),
+                    )
+                })
             })
             .collect();
         for key in along {
             if changes.iter().any(|c| c.key == key) {
                 continue;
             }
-            // A machine without the setting has nothing to keep.
-            if let Ok(old) = system.read(&key) {
+            // A machine that lacks a setting has no old value to keep.
+            if let Ok(old) = system.read_setting(&key) {
                 changes.push(Change {
                     key,
                     old,
@@ -86,24 +91,25 @@ impl SettingsPlan {
                 });
             }
         }
-        in_order(&mut changes, |c| c.new.as_deref());
+        sort_in_writing_order(&mut changes, |c| c.new.as_deref());
         Ok(Self {
             changes,
             notes: wanted.notes,
         })
     }
 
-    /// Checks that all settings stay when the process that applies them ends.
+    /// Checks that all settings of the plan stay when the process that applies them ends.
     ///
     /// # Errors
     /// A system-wide latency limit does not stay.
-    pub fn check_stays(&self) -> Result<(), SettingsError> {
+    pub fn check_outlives_process(&self) -> Result<(), SettingsError> {
         let held = self.changes.iter().find(|c| {
             c.key.setting.mechanism == Access::Held
                 && c.new.as_deref() != Some(&NO_SYSTEM_LATENCY_LIMIT_US.to_string())
         });
         if let Some(change) = held {
-            // As people write it: the only setting that is held is the system's latency limit.
+            // The message names the policy as people write it: the only setting that ends with its process is the
+            // system's latency limit.
             let limit = format!("limit={}us", change.new.as_deref().unwrap_or_default());
             return Err(SettingsError::Policy {
                 policy: format!("cpu-latency[{limit}]"),
@@ -116,14 +122,14 @@ impl SettingsPlan {
         Ok(())
     }
 
-    /// The same plan with the old values of now.
-    pub(crate) fn again(&self, system: &System) -> Result<Self, SettingsError> {
+    /// The same plan, with the old values read again.
+    pub(crate) fn with_present_values(&self, system: &System) -> Result<Self, SettingsError> {
         let values = self
             .changes
             .iter()
             .filter_map(|c| Some((c.key.clone(), c.new.clone()?)))
             .collect();
-        Self::new(
+        Self::from_wanted(
             system,
             WantedSetting {
                 values,
@@ -132,20 +138,23 @@ impl SettingsPlan {
         )
     }
 
-    /// The settings that would change.
-    pub fn differing(&self) -> impl Iterator<Item = &Change> {
+    /// The changes whose new value differs from the old one.
+    pub fn differing_changes(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|c| c.differs())
     }
 }
 
 /// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
 /// maximum. `value` is the value to be written.
-pub(crate) fn in_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
-    // A falling maximum comes after the minimum, a rising maximum before the minimum.
-    let max = setting::known("frequency-max").rank();
-    let min = setting::known("frequency-min").rank();
+pub(crate) fn sort_in_writing_order(
+    changes: &mut [Change],
+    value: impl Fn(&Change) -> Option<&str>,
+) {
+    // A falling frequency maximum is written after the minimum, a rising maximum before it.
+    let max = setting::setting_known_to_exist("frequency-max").writing_order();
+    let min = setting::setting_known_to_exist("frequency-min").writing_order();
     changes.sort_by_cached_key(|c| {
-        let rank = c.key.setting.rank();
+        let rank = c.key.setting.writing_order();
         let new = value(c).and_then(|text| text.parse::<u64>().ok());
         let is_raised = new >= c.old.parse::<u64>().ok();
         let place = if rank == max && is_raised {

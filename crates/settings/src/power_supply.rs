@@ -1,4 +1,4 @@
-//! Power supply of a machine: mains or battery.
+//! Reads whether a machine runs on mains or battery power.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const DIRECTORY: &str = "sys/class/power_supply";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PowerSupply {
-    /// A plug, or any supply of a machine without a battery of its own.
+    /// A plug, or any supply of a machine that has no battery of its own.
     Mains,
     /// The machine's battery.
     Battery,
@@ -21,17 +21,21 @@ impl PowerSupply {
     /// Both supplies.
     pub const ALL: [Self; 2] = [Self::Mains, Self::Battery];
 
-    /// Reads the present supply.
+    /// Reads the machine's present power supply.
     pub fn read(root: &Root) -> Self {
         let mut present = Self::Mains;
-        for name in root.names(DIRECTORY) {
+        for name in root.list_names(DIRECTORY) {
             let supply = root.folder(format!("{DIRECTORY}/{name}"));
-            match supply.optional("type").as_deref() {
-                Some("Mains" | "USB" | "Wireless") if supply.number("online") == Some(1) => {
+            match supply.read_text_if_readable("type").as_deref() {
+                Some("Mains" | "USB" | "Wireless")
+                    if supply.read_number_if_readable("online") == Some(1) =>
+                {
                     return Self::Mains;
                 }
-                // The battery of a mouse has scope Device.
-                Some("Battery") if supply.optional("scope").as_deref() != Some("Device") => {
+                // The battery of a mouse has scope `Device`, and does not count.
+                Some("Battery")
+                    if supply.read_text_if_readable("scope").as_deref() != Some("Device") =>
+                {
                     present = Self::Battery;
                 }
                 _ => {}
@@ -57,7 +61,7 @@ mod tests {
     #[test]
     fn a_battery_counts_without_a_plug() {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::at(directory.path());
+        let root = Root::at_directory(directory.path());
         let put = |supply: &str, file: &str, text: &str| {
             let folder = directory.path().join(DIRECTORY).join(supply);
             std::fs::create_dir_all(&folder).unwrap();

@@ -1,30 +1,31 @@
-//! Old values are written back, each setting by itself.
+//! Writes old values back, each setting by itself.
 
 use wakepath_system::journal::Entry;
-use wakepath_system::setting::{Access, same};
+use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
-use crate::entries::drive_identity;
-use crate::plan::in_order;
-use crate::write::{verify, write};
+use crate::entries::drive_model_and_serial;
+use crate::plan::sort_in_writing_order;
+use crate::write::{verify_by_reading_back, write_setting};
 use crate::{Change, SettingsError};
 
-/// Result of a restore.
+/// What a restore has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Settings that had another value and now have the old one.
+    /// Settings that had another value and now have their old value back.
     pub written: Vec<Change>,
-    /// How many settings had their old value already.
+    /// Number of settings that had their old value already.
     pub unchanged: usize,
-    /// Remarks for the user.
+    /// Remarks for the user about the restore.
     pub notes: Vec<String>,
-    /// Settings of dead processes that are away, such as settings of an offline CPU. The journal keeps their entries.
+    /// Settings of dead processes that are away for the moment, such as settings of an offline CPU. The journal keeps
+    /// their entries.
     pub away: Vec<String>,
 }
 
 impl Restored {
-    /// Adds what another restore did.
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Adds what another restore did to this result.
+    pub(crate) fn add_restored(&mut self, other: Self) {
         self.written.extend(other.written);
         self.unchanged += other.unchanged;
         self.notes.extend(other.notes);
@@ -40,16 +41,16 @@ pub(crate) struct FailedRestore {
 }
 
 impl FailedRestore {
-    /// Whether the setting is only away for the moment.
-    pub(crate) const fn is_away(&self) -> bool {
+    /// Whether the setting is only away for the moment, such as an offline CPU's.
+    pub(crate) const fn is_setting_away(&self) -> bool {
         matches!(self.error, SettingsError::Away { .. })
     }
 
-    /// One error for all failures.
+    /// Turns failures to put settings back into one error.
     ///
     /// # Errors
     /// [`SettingsError::NotRestored`] if there are any.
-    pub(crate) fn join(failed: Vec<Self>) -> Result<(), SettingsError> {
+    pub(crate) fn into_single_error(failed: Vec<Self>) -> Result<(), SettingsError> {
         if failed.is_empty() {
             return Ok(());
         }
@@ -58,18 +59,18 @@ impl FailedRestore {
     }
 }
 
-/// Puts back as many entries as possible; returns the failures.
-pub(crate) fn put_back(
+/// Puts back as many entries of the journal as possible; returns the failures.
+pub(crate) fn put_back_entries(
     system: &System,
     entries: &[Entry],
     restored: &mut Restored,
 ) -> Vec<FailedRestore> {
     let mut failed = Vec::new();
-    for change in changes_back(system, entries) {
+    for change in plan_changes_back(system, entries) {
         let key = change.key.clone();
         let entry = entries.iter().find(|entry| entry.key == key);
         let drive = entry.and_then(|entry| entry.drive.as_deref());
-        if let Err(error) = put_back_setting(system, change, drive, restored) {
+        if let Err(error) = put_back_one_setting(system, change, drive, restored) {
             failed.push(FailedRestore { key, error });
         }
     }
@@ -77,28 +78,28 @@ pub(crate) fn put_back(
 }
 
 /// Changes from the present values to the old ones, in the order of writing.
-fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
+fn plan_changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
     let live = system.root().is_live();
     let mut changes: Vec<Change> = entries
         .iter()
-        // The kernel has taken requests back when the process ended.
+        // A process's latency requests end with the process, so the kernel has put them back.
         .filter(|entry| !(live && entry.key.setting.mechanism == Access::Held))
         .map(|entry| Change {
             key: entry.key.clone(),
-            // What cannot be read is written anyway.
-            old: system.read(&entry.key).unwrap_or_default(),
+            // A setting that cannot be read is written anyway.
+            old: system.read_setting(&entry.key).unwrap_or_default(),
             new: Some(entry.old.clone()),
         })
         .collect();
-    in_order(&mut changes, |change| change.new.as_deref());
+    sort_in_writing_order(&mut changes, |change| change.new.as_deref());
     changes
 }
 
-/// Puts a setting back. `noted_drive`: the drive that had the old value.
+/// Puts a setting back to its old value. `noted_drive`: the drive that had the old value.
 ///
 /// # Errors
 /// The setting is away, cannot be written, or reads back differently.
-fn put_back_setting(
+fn put_back_one_setting(
     system: &System,
     mut change: Change,
     noted_drive: Option<&str>,
@@ -106,15 +107,15 @@ fn put_back_setting(
 ) -> Result<(), SettingsError> {
     let key = &change.key;
     let old = change.new.clone().unwrap_or_default();
-    if !system.root().exists(&key.path()) && !is_captured_feature(system, key) {
+    if !system.root().exists(&key.relative_path()) && !is_captured_feature(system, key) {
         return Err(SettingsError::Away {
             key: key.to_string(),
-            path: system.root().path(&key.path()),
+            path: system.root().absolute_path(&key.relative_path()),
             old,
-            root: system.root().as_option(),
+            root: system.root().command_line_option(),
         });
     }
-    if let (Some(now), Some(noted)) = (drive_identity(system, &key.at), noted_drive)
+    if let (Some(now), Some(noted)) = (drive_model_and_serial(system, &key.at), noted_drive)
         && now != noted
     {
         restored.notes.push(format!(
@@ -122,14 +123,14 @@ fn put_back_setting(
         ));
         return Ok(());
     }
-    // Read again: one setting can have changed another meanwhile.
-    let present = system.read(key).unwrap_or_default();
-    if same(key.setting, &present, &old) {
+    // The value is read once more: writing one setting can have changed another.
+    let present = system.read_setting(key).unwrap_or_default();
+    if have_same_meaning(key.setting, &present, &old) {
         restored.unchanged += 1;
         return Ok(());
     }
-    let _request = write(system, key, &old)?;
-    verify(system, key, &old)?;
+    let _request = write_setting(system, key, &old)?;
+    verify_by_reading_back(system, key, &old)?;
     change.old = present;
     restored.written.push(change);
     Ok(())

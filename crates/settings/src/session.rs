@@ -1,4 +1,4 @@
-//! Changing settings so that they can always be put back.
+//! Changes settings so that they can always be put back.
 //!
 //! Order of an apply: lock, journal to disk, write, read back. Order of a restore: lock, write the oldest
 //! values, read back, remove the journal. A crash at any point leaves either no change or a complete
@@ -7,21 +7,23 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use wakepath_system::journal::{ChangeReason, Entry, Journal, Layer, boot};
-use wakepath_system::setting::{Access, same};
+use wakepath_system::journal::{ChangeReason, Entry, Journal, Layer, read_boot_id};
+use wakepath_system::setting::{Access, have_same_meaning};
 use wakepath_system::{SettingKey, System};
 
-use crate::entries::plan_entries;
-use crate::foreign::{OwnValues, foreign_note, foreign_value, own_values_of_the_dead};
-use crate::put_back::{FailedRestore, Restored, put_back};
+use crate::entries::journal_entries_for_plan;
+use crate::foreign::{
+    OwnValues, foreign_value_to_keep, note_about_foreign_value, values_by_dead_processes,
+};
+use crate::put_back::{FailedRestore, Restored, put_back_entries};
 use crate::store::Store;
-use crate::write::{verify, write};
+use crate::write::{verify_by_reading_back, write_setting};
 use crate::{Change, SettingsError, SettingsPlan, journal};
 
-/// How many values of a reserved setting the journal keeps, beside the first.
+/// Number of values of a reserved setting that the journal keeps, beside the first.
 const MOST_WRITTEN: usize = 4;
 
-/// The right to change settings of a machine: the lock, and the journal.
+/// The right to change settings of a machine: the lock, with the journal of old values.
 #[derive(Debug)]
 pub struct Session {
     pub(crate) system: System,
@@ -35,23 +37,23 @@ impl Session {
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
-    pub fn open(system: &System) -> Result<Self, SettingsError> {
+    pub fn open_and_recover(system: &System) -> Result<Self, SettingsError> {
         let mut session = Self::open_locked(system)?;
-        if session.forget_other_boot() {
+        if session.drop_values_of_earlier_boot() {
             session.save_journal()?;
         }
-        session.recover()?;
+        session.put_back_dead_processes()?;
         Ok(session)
     }
 
-    /// Takes the lock to put everything back with [`Session::restore`]. Unlike [`Session::open`], a setting that cannot be
+    /// Takes the lock to put everything back with [`Session::restore_all`]. Unlike [`Session::open_and_recover`], a setting that cannot be
     /// put back is no error yet.
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
-    pub fn for_restore(system: &System) -> Result<Self, SettingsError> {
+    pub fn open_for_restore(system: &System) -> Result<Self, SettingsError> {
         let mut session = Self::open_locked(system)?;
-        session.forget_other_boot();
+        session.drop_values_of_earlier_boot();
         Ok(session)
     }
 
@@ -60,34 +62,34 @@ impl Session {
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
-    pub(crate) fn at_boot(system: &System) -> Result<Self, SettingsError> {
+    pub(crate) fn open_at_boot(system: &System) -> Result<Self, SettingsError> {
         let mut session = Self::open_locked(system)?;
-        let now = boot(system.root());
+        let now = read_boot_id(system.root());
         if session.journal.boot != now {
             session.journal.layers.clear();
             session.journal.boot = now;
             session.save_journal()?;
         }
-        // Only in the same boot is there something left of a process that was killed.
-        session.recover()?;
+        // Only in the same boot can a killed process have left changed settings.
+        session.put_back_dead_processes()?;
         Ok(session)
     }
 
-    /// Works under a lock lent with [`Hold::lend`](crate::Hold::lend) by another process, whose settings stay unchanged.
+    /// Works under a lock lent with [`Hold::lend_lock_to_tenant`](crate::Hold::lend_lock_to_tenant) by another process, whose settings stay unchanged.
     ///
     /// # Errors
     /// The file is not this machine's lock, or the journal is damaged.
-    pub fn lent(system: &System, lock: OwnedFd) -> Result<Self, SettingsError> {
-        Self::with_store(system, Store::lent(system.root(), lock)?)
+    pub fn open_with_lent_lock(system: &System, lock: OwnedFd) -> Result<Self, SettingsError> {
+        Self::load_with_store(system, Store::open_with_lent_lock(system.root(), lock)?)
     }
 
-    /// Takes the lock and reads the journal.
+    /// Takes the lock and reads the journal, without putting anything back.
     fn open_locked(system: &System) -> Result<Self, SettingsError> {
-        Self::with_store(system, Store::open(system.root())?)
+        Self::load_with_store(system, Store::open_locked(system.root())?)
     }
 
-    fn with_store(system: &System, store: Store) -> Result<Self, SettingsError> {
-        let journal = journal::load(&store, system.root())?;
+    fn load_with_store(system: &System, store: Store) -> Result<Self, SettingsError> {
+        let journal = journal::load_journal(&store, system.root())?;
         Ok(Self {
             system: system.clone(),
             store,
@@ -96,54 +98,54 @@ impl Session {
         })
     }
 
-    /// Writes the journal to disk.
+    /// Writes the session's journal to disk.
     pub(crate) fn save_journal(&self) -> Result<(), SettingsError> {
-        journal::save(&self.journal, &self.store)
+        journal::save_journal_file(&self.journal, &self.store)
     }
 
     /// Puts back the settings of dead processes, layer by layer from the top. A setting that is away for the moment waits
     /// in the journal: an offline CPU keeps nobody from changing settings.
-    fn recover(&mut self) -> Result<(), SettingsError> {
+    fn put_back_dead_processes(&mut self) -> Result<(), SettingsError> {
         for index in (0..self.journal.layers.len()).rev() {
             match self.journal.layers[index].reason {
                 ChangeReason::Applied => break,
                 ChangeReason::Held => {}
                 ChangeReason::Reserved => {
-                    let own = own_values_of_the_dead(&self.journal);
-                    let notes = self.leave_foreign(index, &own);
+                    let own = values_by_dead_processes(&self.journal);
+                    let notes = self.release_foreign_values(index, &own);
                     self.recovered.notes.extend(notes);
                 }
             }
-            let restored = self.restore_layer(index)?;
-            self.recovered.add(restored);
+            let restored = self.put_back_layer(index)?;
+            self.recovered.add_restored(restored);
         }
         Ok(())
     }
 
-    /// Settings that were put back because their process had died.
-    pub const fn recovered(&self) -> &Restored {
+    /// What was put back when the session was opened, because the process that had changed it had died.
+    pub const fn recovered_settings(&self) -> &Restored {
         &self.recovered
     }
 
-    /// Applies a plan until [`Session::restore`].
+    /// Applies a plan until [`Session::restore_all`].
     ///
     /// # Errors
     /// A setting could not be written or reads back differently; then all of this plan is put back.
-    pub fn apply(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
-        plan.check_stays()?;
-        // Under the lock: old values may have changed since the plan was made.
-        let current = plan.again(&self.system)?;
+    pub fn apply_plan(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+        plan.check_outlives_process()?;
+        // The plan is made again under the lock: old values may have changed since.
+        let current = plan.with_present_values(&self.system)?;
         let before = self.journal.clone();
-        let layer = self.journal.applied();
-        for entry in plan_entries(&self.system, &current) {
-            layer.add(entry);
+        let layer = self.journal.applied_layer_mut();
+        for entry in journal_entries_for_plan(&self.system, &current) {
+            layer.add_keeping_old_value(entry);
         }
-        self.execute(&current, before).map(|_| ())
+        self.apply_with_journal(&current, before).map(|_| ())
     }
 
-    /// Journal to disk, then the writes, then the comparison. Returns the open files of requests. After an error everything
-    /// is put back, and the journal is `before` again.
-    pub(crate) fn execute(
+    /// Writes the journal to disk, then the settings of a plan, then compares. Returns the open files of requests.
+    /// After an error everything is put back, and the journal is `before` again.
+    pub(crate) fn apply_with_journal(
         &mut self,
         plan: &SettingsPlan,
         before: Journal,
@@ -153,22 +155,22 @@ impl Session {
             return Err(error);
         }
         let mut requests = Vec::new();
-        let Err(error) = self.write_all(plan, &mut requests) else {
+        let Err(error) = self.write_and_verify_all(plan, &mut requests) else {
             return Ok(requests);
         };
         drop(requests);
-        let entries = plan_entries(&self.system, plan);
-        // If that fails, too, the journal still has the old values.
-        if put_back(&self.system, &entries, &mut Restored::default()).is_empty() {
+        let entries = journal_entries_for_plan(&self.system, plan);
+        // If the journal cannot be written either, its file still has the old values.
+        if put_back_entries(&self.system, &entries, &mut Restored::default()).is_empty() {
             self.journal = before;
             self.save_journal()?;
-            self.store.was_for_nothing();
+            self.store.mark_unused();
         }
         Err(error)
     }
 
     /// Writes the values of a plan, then reads all values back: one setting can change another.
-    fn write_all(
+    fn write_and_verify_all(
         &self,
         plan: &SettingsPlan,
         requests: &mut Vec<File>,
@@ -181,7 +183,7 @@ impl Session {
             .iter()
             .filter_map(|change| Some((&change.key, change.new.as_ref()?)));
         for (key, value) in new_values {
-            verify(&self.system, key, value)?;
+            verify_by_reading_back(&self.system, key, value)?;
         }
         Ok(())
     }
@@ -190,41 +192,41 @@ impl Session {
         let Some(new) = &change.new else {
             return Ok(());
         };
-        let present = self.system.read(&change.key)?;
+        let present = self.system.read_setting(&change.key)?;
         let is_request = change.key.setting.mechanism == Access::Held;
-        if same(change.key.setting, &present, new) && !is_request {
+        if have_same_meaning(change.key.setting, &present, new) && !is_request {
             return Ok(());
         }
-        requests.extend(write(&self.system, &change.key, new)?);
-        verify(&self.system, &change.key, new)
+        requests.extend(write_setting(&self.system, &change.key, new)?);
+        verify_by_reading_back(&self.system, &change.key, new)
     }
 
     /// Puts every setting back to its value before the first apply.
     ///
     /// # Errors
     /// [`SettingsError::NotRestored`] with every setting that could not be; the journal keeps them.
-    pub fn restore(&mut self) -> Result<Restored, SettingsError> {
+    pub fn restore_all(&mut self) -> Result<Restored, SettingsError> {
         let mut restored = std::mem::take(&mut self.recovered);
-        let own = own_values_of_the_dead(&self.journal);
+        let own = values_by_dead_processes(&self.journal);
         for index in 0..self.journal.layers.len() {
-            let notes = self.leave_foreign(index, &own);
+            let notes = self.release_foreign_values(index, &own);
             restored.notes.extend(notes);
         }
-        let oldest = self.journal.oldest();
-        let failed = put_back(&self.system, &oldest, &mut restored);
-        self.keep_failed(oldest, &failed);
+        let oldest = self.journal.oldest_values();
+        let failed = put_back_entries(&self.system, &oldest, &mut restored);
+        self.keep_only_failed(oldest, &failed);
         let saved = self.save_journal();
-        FailedRestore::join(failed)?;
+        FailedRestore::into_single_error(failed)?;
         saved.map(|()| restored)
     }
 
-    /// Leaves only failures in the journal. A setting reserved by a dead process stays reserved: when the setting is back,
-    /// somebody else may have written it.
-    fn keep_failed(&mut self, oldest: Vec<Entry>, failed: &[FailedRestore]) {
+    /// Leaves only settings in the journal that could not be put back. A setting reserved by a dead process stays
+    /// reserved: when the setting is back, somebody else may have written it.
+    fn keep_only_failed(&mut self, oldest: Vec<Entry>, failed: &[FailedRestore]) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
         for entry in oldest {
             match failed.iter().find(|failure| failure.key == entry.key) {
-                Some(failure) if failure.is_away() && self.is_reserved_only(&entry.key) => {
+                Some(failure) if failure.is_setting_away() && self.is_reserved_only(&entry.key) => {
                     waiting.push(entry);
                 }
                 Some(_) => applied.push(entry),
@@ -242,7 +244,7 @@ impl Session {
             .collect();
     }
 
-    /// Whether a setting is in no layer but reserved ones.
+    /// Whether a setting is in no layer of the journal but reserved ones.
     fn is_reserved_only(&self, key: &SettingKey) -> bool {
         let mut layers = self.journal.layers.iter();
         layers.all(|layer| {
@@ -251,13 +253,14 @@ impl Session {
         })
     }
 
-    /// Puts a layer back. A setting that cannot be put back stays in the layer; an empty layer goes.
-    pub(crate) fn restore_layer(&mut self, index: usize) -> Result<Restored, SettingsError> {
+    /// Puts the settings of a layer back. A setting that cannot be put back stays in the layer; an empty layer is
+    /// removed.
+    pub(crate) fn put_back_layer(&mut self, index: usize) -> Result<Restored, SettingsError> {
         let mut restored = Restored::default();
         let Some(layer) = self.journal.layers.get_mut(index) else {
             return Ok(restored);
         };
-        let all_failed = put_back(&self.system, &layer.settings, &mut restored);
+        let all_failed = put_back_entries(&self.system, &layer.settings, &mut restored);
         layer
             .settings
             .retain(|entry| all_failed.iter().any(|failure| failure.key == entry.key));
@@ -265,9 +268,10 @@ impl Session {
             self.journal.layers.remove(index);
         }
         let saved = self.save_journal();
-        let (away, failed): (Vec<FailedRestore>, Vec<FailedRestore>) =
-            all_failed.into_iter().partition(FailedRestore::is_away);
-        FailedRestore::join(failed)?;
+        let (away, failed): (Vec<FailedRestore>, Vec<FailedRestore>) = all_failed
+            .into_iter()
+            .partition(FailedRestore::is_setting_away);
+        FailedRestore::into_single_error(failed)?;
         saved?;
         let messages = away.iter().map(|failure| failure.error.to_string());
         restored.away = messages.collect();
@@ -278,8 +282,11 @@ impl Session {
     ///
     /// # Errors
     /// The journal cannot be read; then the session's stays as before.
-    pub(crate) fn reload_journal(&mut self, own_layer: usize) -> Result<(), SettingsError> {
-        let on_disk = journal::load(&self.store, self.system.root())?;
+    pub(crate) fn reload_journal_after_tenant(
+        &mut self,
+        own_layer: usize,
+    ) -> Result<(), SettingsError> {
+        let on_disk = journal::load_journal(&self.store, self.system.root())?;
         let mut layers = std::mem::replace(&mut self.journal, on_disk).layers;
         layers.truncate(own_layer + 1);
         // A journal without settings is no file, so a tenant begins with an empty journal.
@@ -293,18 +300,23 @@ impl Session {
     ///
     /// # Errors
     /// The first setting that cannot be put back; the journal keeps it.
-    pub(crate) fn restore_above(&mut self, own_layer: usize) -> Result<Restored, SettingsError> {
+    pub(crate) fn put_back_layers_above(
+        &mut self,
+        own_layer: usize,
+    ) -> Result<Restored, SettingsError> {
         let mut restored = Restored::default();
         let mut first_error = Ok(());
         for index in (own_layer + 1..self.journal.layers.len()).rev() {
-            let own = own_values_of_the_dead(&self.journal);
-            restored.notes.extend(self.leave_foreign(index, &own));
-            match self.restore_layer(index) {
-                Ok(layer) => restored.add(layer),
+            let own = values_by_dead_processes(&self.journal);
+            restored
+                .notes
+                .extend(self.release_foreign_values(index, &own));
+            match self.put_back_layer(index) {
+                Ok(layer) => restored.add_restored(layer),
                 Err(error) => first_error = first_error.and(Err(error)),
             }
         }
-        // Where the own layer has the same setting, its older value counts.
+        // Where this session's own layer has the same setting, its older value counts.
         let from_own = self.journal.layers.get_mut(own_layer..);
         if let Some((held, above)) = from_own.and_then(<[_]>::split_first_mut)
             && held.reason == ChangeReason::Held
@@ -318,19 +330,23 @@ impl Session {
         first_error.map(|()| restored)
     }
 
-    /// Puts a layer back without saving the journal. `own`: our own values, if foreign values may stay.
-    pub(crate) fn put_back_unsaved(&self, layer: usize, own: Option<&[OwnValues]>) {
+    /// Puts the settings of a layer back without saving the journal. `own`: our own values, if foreign values may stay.
+    pub(crate) fn put_back_without_saving(&self, layer: usize, own: Option<&[OwnValues]>) {
         let layers = self.journal.layers.iter().skip(layer).take(1);
         let ours = layers.flat_map(|layer| &layer.settings).filter(|entry| {
-            own.is_none_or(|own| foreign_value(&self.system, entry, own).is_none())
+            own.is_none_or(|own| foreign_value_to_keep(&self.system, entry, own).is_none())
         });
         let entries: Vec<Entry> = ours.cloned().collect();
-        // Somebody repairs the journal, and a restore tries all of it again.
-        _ = put_back(&self.system, &entries, &mut Restored::default());
+        // A journal that cannot be saved has to be repaired by somebody, and the next restore tries all of it again.
+        _ = put_back_entries(&self.system, &entries, &mut Restored::default());
     }
 
     /// Removes settings with foreign values from a reserved layer, so that these values stay. Returns notes.
-    pub(crate) fn leave_foreign(&mut self, layer: usize, own: &[OwnValues]) -> Vec<String> {
+    pub(crate) fn release_foreign_values(
+        &mut self,
+        layer: usize,
+        own: &[OwnValues],
+    ) -> Vec<String> {
         let layers = self.journal.layers.iter();
         let applied: Vec<SettingKey> = layers
             .filter(|layer| layer.reason == ChangeReason::Applied)
@@ -344,18 +360,18 @@ impl Session {
         };
         let mut notes = Vec::new();
         reserved.settings.retain(|entry| {
-            let Some(found) = foreign_value(system, entry, own) else {
+            let Some(found) = foreign_value_to_keep(system, entry, own) else {
                 return true;
             };
-            // Otherwise restoring the applied layer writes the setting anyway.
+            // A setting that is also in the applied layer is written anyway when that layer is restored.
             if !applied.contains(&entry.key) {
-                notes.push(foreign_note(entry, &found));
+                notes.push(note_about_foreign_value(entry, &found));
             }
             false
         });
         if !notes.is_empty() {
-            // Even if our own settings cannot be put back, the next restore must not touch foreign values. An error
-            // comes again when the layer goes.
+            // The journal is saved even if our own settings cannot be put back: the next restore must not touch foreign
+            // values. An error comes again when the layer goes.
             let _ = self.save_journal();
         }
         notes
@@ -363,19 +379,19 @@ impl Session {
 
     /// Notes a new value of a reserved setting before the write, unless the journal knows the value: after a kill, only the
     /// journal tells our own values.
-    pub(crate) fn note_written(
+    pub(crate) fn note_value_before_write(
         &mut self,
         key: &SettingKey,
         value: &str,
     ) -> Result<(), SettingsError> {
-        let Some(entry) = self.journal.held_mut(key) else {
+        let Some(entry) = self.journal.held_entry_mut(key) else {
             return Ok(());
         };
         let first = [&entry.old].into_iter().chain(&entry.new);
         if first.chain(&entry.written).any(|known| known == value) {
             return Ok(());
         }
-        // The setting has the last value until the new value is written.
+        // The setting keeps the last noted value until the new value is written.
         if entry.written.len() == MOST_WRITTEN {
             entry.written.remove(0);
         }
@@ -383,10 +399,10 @@ impl Session {
         self.save_journal()
     }
 
-    /// Shortens the journal of an earlier boot: the restart has reset settings, and new values are not ours. Only settings
-    /// with a value of ours stay. Returns whether the journal has changed.
-    fn forget_other_boot(&mut self) -> bool {
-        let now = boot(self.system.root());
+    /// Removes settings from the journal of an earlier boot: the restart has reset them, and new values are not ours.
+    /// Only settings with a value of ours stay. Returns whether the journal has changed.
+    fn drop_values_of_earlier_boot(&mut self) -> bool {
+        let now = read_boot_id(self.system.root());
         if self.journal.boot == now || self.journal.layers.is_empty() {
             return false;
         }
@@ -408,9 +424,9 @@ impl Session {
 
 /// Whether a setting has a value that wakepath wrote.
 fn still_has_written_value(system: &System, entry: &Entry) -> bool {
-    let Ok(found) = system.read(&entry.key) else {
+    let Ok(found) = system.read_setting(&entry.key) else {
         return false;
     };
     let mut written = entry.new.iter().chain(&entry.written);
-    written.any(|written| same(entry.key.setting, written, &found))
+    written.any(|written| have_same_meaning(entry.key.setting, written, &found))
 }

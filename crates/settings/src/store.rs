@@ -1,4 +1,4 @@
-//! The directory of lock and journal. Only the owner may read and write there. Links are not followed.
+//! The directory of lock and journal. Only the owner may read and write there, and no link is followed.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -10,25 +10,27 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use wakepath_system::journal::{DIRECTORY, FILE, LOCK, directory, owner, read};
+use wakepath_system::journal::{
+    DIRECTORY, FILE, LOCK, open_journal_directory, read_journal_file, read_lock_owner,
+};
 use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
 
-/// How often the lock is tried again.
+/// Number of attempts to take the lock.
 const RETRIES: usize = 5;
-/// Pause before the lock is tried again.
+/// Pause between two attempts to take the lock.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// The directory, with the lock held.
+/// The directory of lock and journal, with the lock held.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: OwnedFd,
     path: PathBuf,
-    /// Folders made below a captured machine, the outermost first: an apply that is refused leaves nothing behind.
+    /// Folders that were made below a captured machine, the outermost first: an apply that is refused removes them.
     made: Vec<PathBuf>,
-    /// Whether a journal was kept in it.
+    /// Whether a journal was kept in the directory.
     used: Cell<bool>,
-    /// The lock is held as long as this file is open.
+    /// The file whose lock is held, as long as it is open.
     lock: File,
 }
 
@@ -37,27 +39,27 @@ impl Drop for Store {
         if self.made.is_empty() || self.used.get() {
             return;
         }
-        if !matches!(read(&self.directory, FILE), Ok(None)) {
+        if !matches!(read_journal_file(&self.directory, FILE), Ok(None)) {
             return;
         }
         let _ = rustix::fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
         for folder in self.made.iter().rev() {
-            // A folder with other files stays.
+            // A folder that has got other files stays.
             let _ = std::fs::remove_dir(folder);
         }
     }
 }
 
 impl Store {
-    /// Makes the directory if needed, and takes the lock.
-    pub(crate) fn open(root: &Root) -> Result<Self, SettingsError> {
-        let path = root.path(DIRECTORY);
+    /// Makes the directory if needed, opens it, and takes the lock.
+    pub(crate) fn open_locked(root: &Root) -> Result<Self, SettingsError> {
+        let path = root.absolute_path(DIRECTORY);
         let made = if root.is_live() {
             Vec::new()
         } else {
-            missing_folders(root)
+            list_missing_folders(root)
         };
-        let directory = private_directory(root, &path)?;
+        let directory = open_private_directory(root, &path)?;
         let lock = take_lock(&directory, &path)?;
         Ok(Self {
             directory,
@@ -68,19 +70,19 @@ impl Store {
         })
     }
 
-    /// The directory under a lock lent by another process.
+    /// Opens the directory under a lock that another process has lent.
     ///
     /// # Errors
     /// The file is not this directory's lock, or not held by the lender.
-    pub(crate) fn lent(root: &Root, lock: OwnedFd) -> Result<Self, SettingsError> {
-        let path = root.path(DIRECTORY);
-        let directory = private_directory(root, &path)?;
+    pub(crate) fn open_with_lent_lock(root: &Root, lock: OwnedFd) -> Result<Self, SettingsError> {
+        let path = root.absolute_path(DIRECTORY);
+        let directory = open_private_directory(root, &path)?;
         let own = rustix::fs::statat(&directory, LOCK, AtFlags::SYMLINK_NOFOLLOW).ok();
         let given = rustix::fs::fstat(&lock).ok();
         let is_own = own
             .zip(given)
             .is_some_and(|(own, given)| (own.st_dev, own.st_ino) == (given.st_dev, given.st_ino));
-        // Inherited descriptors share the lock, so that a second try succeeds.
+        // Inherited descriptors share the lock, so that trying to take it again succeeds.
         if !is_own || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(SettingsError::Unsafe {
                 path: path.join(LOCK),
@@ -97,48 +99,57 @@ impl Store {
         })
     }
 
-    /// Another descriptor of the lock, for a tenant.
-    pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
+    /// Another descriptor of the held lock, for a tenant.
+    pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone().map(OwnedFd::from)
     }
 
-    /// The path of a file, for messages.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    /// The path of a file in the directory, for messages.
+    pub(crate) fn file_path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The content of a file; `None` if it does not exist.
-    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SettingsError> {
-        read(&self.directory, name).map_err(|source| {
-            let path = self.path(name);
+    /// Reads a file in the directory; `None` if it does not exist.
+    pub(crate) fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, SettingsError> {
+        read_journal_file(&self.directory, name).map_err(|source| {
+            let path = self.file_path(name);
             SystemError::Read { path, source }.into()
         })
     }
 
-    /// Replaces a file. After a crash at any moment the old or the new file is there, whole.
-    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), SettingsError> {
+    /// Replaces a file in the directory. After a crash at any moment the old or the new file is there, whole.
+    pub(crate) fn replace_file_atomically(
+        &self,
+        name: &str,
+        content: &[u8],
+    ) -> Result<(), SettingsError> {
         self.used.set(true);
-        replace_file(&self.directory, name, content, owner_only()).map_err(|source| {
-            // Half a file is of no use, and takes room that may have been lacking.
-            let _ = rustix::fs::unlinkat(&self.directory, new_name(name), AtFlags::empty());
-            self.not_written(name, format!("{} bytes", content.len()), source)
-        })
+        replace_file_in(&self.directory, name, content, owner_only_permissions()).map_err(
+            |source| {
+                // Half a file is removed: it is of no use, and takes room that may have been lacking.
+                let _ =
+                    rustix::fs::unlinkat(&self.directory, temporary_name(name), AtFlags::empty());
+                self.write_error_for(name, format!("{} bytes", content.len()), source)
+            },
+        )
     }
 
-    /// Marks the directory as unused again.
-    pub(crate) fn was_for_nothing(&self) {
+    /// Marks the directory as unused again, so that it is removed at the end.
+    pub(crate) fn mark_unused(&self) {
         self.used.set(false);
     }
 
-    /// Removes a file, if present.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), SettingsError> {
-        remove_file(&self.directory, name)
+    /// Removes a file from the directory, if present.
+    pub(crate) fn remove_file_if_present(&self, name: &str) -> Result<(), SettingsError> {
+        remove_file_if_present_in(&self.directory, name)
             .and_then(|()| Ok(rustix::fs::fsync(&self.directory)?))
-            .map_err(|source| self.not_written(name, "nothing, by removing it".to_owned(), source))
+            .map_err(|source| {
+                self.write_error_for(name, "nothing, by removing it".to_owned(), source)
+            })
     }
 
-    fn not_written(&self, name: &str, value: String, source: io::Error) -> SettingsError {
-        let path = self.path(name);
+    fn write_error_for(&self, name: &str, value: String, source: io::Error) -> SettingsError {
+        let path = self.file_path(name);
         SystemError::Write {
             path,
             value,
@@ -148,24 +159,24 @@ impl Store {
     }
 }
 
-/// Name under which a file is written before it takes the place of another.
-fn new_name(name: &str) -> String {
+/// The temporary name of a file until it takes the place of the old one.
+fn temporary_name(name: &str) -> String {
     format!("{name}.new")
 }
 
-/// Replaces a file: after a crash at any moment the old or the new one is there, whole.
+/// Replaces a file in a directory. After a crash at any moment the old or the new file is there, whole.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn replace_file(
+pub(crate) fn replace_file_in(
     directory: &OwnedFd,
     name: &str,
     content: &[u8],
     mode: Mode,
 ) -> io::Result<()> {
-    let new = &new_name(name);
-    // A crash may have left one.
-    remove_file(directory, new)?;
+    let new = &temporary_name(name);
+    // A crash may have left a temporary file behind.
+    remove_file_if_present_in(directory, new)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(directory, new, flags, mode)?);
     file.write_all(content)?;
@@ -174,53 +185,54 @@ pub(crate) fn replace_file(
     Ok(rustix::fs::fsync(directory)?)
 }
 
-/// Removes a file, if present.
-pub(crate) fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
+/// Removes a file from a directory, if present.
+pub(crate) fn remove_file_if_present_in(directory: &OwnedFd, name: &str) -> io::Result<()> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Permissions of private files.
-fn owner_only() -> Mode {
+/// Permissions of files that only their owner may read and write.
+fn owner_only_permissions() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 
-/// The missing folders of the directory below a captured machine, the outermost first.
-fn missing_folders(root: &Root) -> Vec<PathBuf> {
+/// The missing folders of the directory's path below a captured machine, the outermost first.
+fn list_missing_folders(root: &Root) -> Vec<PathBuf> {
     let above = Path::new(DIRECTORY).ancestors();
     let mut folders: Vec<PathBuf> = above
         .filter(|folder| !folder.as_os_str().is_empty())
-        .map(|folder| root.path(&folder.to_string_lossy()))
+        .map(|folder| root.absolute_path(&folder.to_string_lossy()))
         .filter(|folder| folder.symlink_metadata().is_err())
         .collect();
     folders.reverse();
     folders
 }
 
-/// Opens the directory. Only this user may write there, and no link is followed.
-fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
-    let opened = directory(root, true).map_err(|error| {
+/// Opens the directory of lock and journal, made if needed. Only this user may write there, and no link is followed.
+fn open_private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
+    let opened = open_journal_directory(root, true).map_err(|error| {
         let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(Errno::raw_os_error);
         let is_in_the_way = error.kind() == io::ErrorKind::InvalidInput
             || error
                 .raw_os_error()
                 .is_some_and(|code| in_the_way.contains(&code));
         if is_in_the_way {
-            not_safe(
+            unsafe_directory_error(
                 path,
                 "is a link or no directory, or is below one; remove it".to_owned(),
             )
         } else {
-            cannot_keep(path, &error)
+            cannot_keep_journal_error(path, &error)
         }
     })?;
-    let opened = opened.ok_or_else(|| cannot_keep(path, &Errno::NOENT.into()))?;
-    let about = rustix::fs::fstat(&opened).map_err(|e| cannot_keep(path, &e.into()))?;
+    let opened = opened.ok_or_else(|| cannot_keep_journal_error(path, &Errno::NOENT.into()))?;
+    let about =
+        rustix::fs::fstat(&opened).map_err(|e| cannot_keep_journal_error(path, &e.into()))?;
     let me = rustix::process::geteuid().as_raw();
     if about.st_uid != me {
-        return Err(not_safe(
+        return Err(unsafe_directory_error(
             path,
             format!(
                 "belongs to user {}, not to {me}, who runs this; remove it",
@@ -229,7 +241,7 @@ fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError>
         ));
     }
     if about.st_mode & 0o022 != 0 {
-        return Err(not_safe(
+        return Err(unsafe_directory_error(
             path,
             "others may write there; make it private: chmod 700".to_owned(),
         ));
@@ -237,21 +249,21 @@ fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError>
     Ok(opened)
 }
 
-fn not_safe(path: &Path, why: String) -> SettingsError {
+fn unsafe_directory_error(path: &Path, why: String) -> SettingsError {
     SettingsError::Unsafe {
         path: path.to_owned(),
         why,
     }
 }
 
-fn cannot_keep(path: &Path, error: &io::Error) -> SettingsError {
-    not_safe(
+fn cannot_keep_journal_error(path: &Path, error: &io::Error) -> SettingsError {
+    unsafe_directory_error(
         path,
         format!("cannot keep a journal of old values here: {error}"),
     )
 }
 
-/// Takes the lock.
+/// Takes the lock on a machine's settings.
 ///
 /// # Errors
 /// Another process has the lock, or its file cannot be opened.
@@ -259,25 +271,26 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
     let file = path.join(LOCK);
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(directory, LOCK, flags, owner_only()).map_err(|e| {
-        let why = match e {
-            Errno::LOOP => "is a link; remove it".to_owned(),
-            e => format!("cannot be opened: {e}"),
-        };
-        SettingsError::Unsafe {
-            path: file.clone(),
-            why,
-        }
-    })?;
+    let opened =
+        rustix::fs::openat(directory, LOCK, flags, owner_only_permissions()).map_err(|e| {
+            let why = match e {
+                Errno::LOOP => "is a link; remove it".to_owned(),
+                e => format!("cannot be opened: {e}"),
+            };
+            SettingsError::Unsafe {
+                path: file.clone(),
+                why,
+            }
+        })?;
     let mut opened = File::from(opened);
     if !lock_with_retries(&opened) {
-        let pid = owner(&mut opened);
+        let pid = read_lock_owner(&mut opened);
         return Err(SettingsError::Locked {
             path: file,
             owner: pid.map_or_else(String::new, |pid| format!(" (process {pid})")),
         });
     }
-    // The number serves only the message above.
+    // The process number in the lock file serves only the message above.
     let _ = opened
         .set_len(0)
         .and_then(|()| opened.write_all(std::process::id().to_string().as_bytes()));
@@ -305,42 +318,42 @@ mod tests {
 
     fn root() -> (tempfile::TempDir, Root) {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::at(directory.path());
+        let root = Root::at_directory(directory.path());
         (directory, root)
     }
 
     #[test]
     fn the_directory_is_private_and_the_lock_exclusive() {
         let (_directory, root) = root();
-        let store = Store::open(&root).unwrap();
-        let mode = std::fs::metadata(root.path(DIRECTORY))
+        let store = Store::open_locked(&root).unwrap();
+        let mode = std::fs::metadata(root.absolute_path(DIRECTORY))
             .unwrap()
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o700);
-        let message = Store::open(&root).unwrap_err().to_string();
+        let message = Store::open_locked(&root).unwrap_err().to_string();
         assert!(
             message.contains(&format!("process {}", std::process::id())),
             "{message}"
         );
         drop(store);
-        Store::open(&root).unwrap();
+        Store::open_locked(&root).unwrap();
     }
 
     #[test]
     fn what_was_made_for_nothing_goes_again() {
         let (directory, root) = root();
-        drop(Store::open(&root).unwrap());
+        drop(Store::open_locked(&root).unwrap());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-        std::fs::create_dir_all(root.path("var/log")).unwrap();
-        drop(Store::open(&root).unwrap());
-        assert_eq!(root.names("var"), ["log"]);
-        let store = Store::open(&root).unwrap();
-        store.replace(FILE, b"{}").unwrap();
+        std::fs::create_dir_all(root.absolute_path("var/log")).unwrap();
+        drop(Store::open_locked(&root).unwrap());
+        assert_eq!(root.list_names("var"), ["log"]);
+        let store = Store::open_locked(&root).unwrap();
+        store.replace_file_atomically(FILE, b"{}").unwrap();
         drop(store);
         assert!(root.exists("var/lib/wakepath/journal.json"));
         // The folder existed before.
-        let store = Store::open(&root).unwrap();
-        store.remove(FILE).unwrap();
+        let store = Store::open_locked(&root).unwrap();
+        store.remove_file_if_present(FILE).unwrap();
         drop(store);
         assert!(root.exists("var/lib/wakepath/lock"));
     }
@@ -348,17 +361,17 @@ mod tests {
     #[test]
     fn a_journal_that_is_no_file_is_refused_at_once() {
         let (_directory, root) = root();
-        let store = Store::open(&root).unwrap();
-        let fifo = root.path("var/lib/wakepath/journal.json");
+        let store = Store::open_locked(&root).unwrap();
+        let fifo = root.absolute_path("var/lib/wakepath/journal.json");
         rustix::fs::mknodat(
             rustix::fs::CWD,
             &fifo,
             rustix::fs::FileType::Fifo,
-            owner_only(),
+            owner_only_permissions(),
             0,
         )
         .unwrap();
-        let message = store.read(FILE).unwrap_err().to_string();
+        let message = store.read_file(FILE).unwrap_err().to_string();
         assert!(message.contains("FIFO"), "{message}");
     }
 
@@ -366,33 +379,33 @@ mod tests {
     fn links_and_open_directories_are_refused() {
         let (_directory, root) = root();
         let elsewhere = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path("var/lib")).unwrap();
-        symlink(elsewhere.path(), root.path(DIRECTORY)).unwrap();
-        let message = Store::open(&root).unwrap_err().to_string();
+        std::fs::create_dir_all(root.absolute_path("var/lib")).unwrap();
+        symlink(elsewhere.path(), root.absolute_path(DIRECTORY)).unwrap();
+        let message = Store::open_locked(&root).unwrap_err().to_string();
         assert!(message.contains("is a link"), "{message}");
 
-        std::fs::remove_file(root.path(DIRECTORY)).unwrap();
-        std::fs::create_dir(root.path(DIRECTORY)).unwrap();
+        std::fs::remove_file(root.absolute_path(DIRECTORY)).unwrap();
+        std::fs::create_dir(root.absolute_path(DIRECTORY)).unwrap();
         let open = std::fs::Permissions::from_mode(0o777);
-        std::fs::set_permissions(root.path(DIRECTORY), open).unwrap();
-        let message = Store::open(&root).unwrap_err().to_string();
+        std::fs::set_permissions(root.absolute_path(DIRECTORY), open).unwrap();
+        let message = Store::open_locked(&root).unwrap_err().to_string();
         assert!(message.contains("others may write"), "{message}");
 
         let private = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(root.path(DIRECTORY), private).unwrap();
+        std::fs::set_permissions(root.absolute_path(DIRECTORY), private).unwrap();
         let target = elsewhere.path().join("target");
         std::fs::write(&target, "precious").unwrap();
-        symlink(&target, root.path(DIRECTORY).join(LOCK)).unwrap();
-        let message = Store::open(&root).unwrap_err().to_string();
+        symlink(&target, root.absolute_path(DIRECTORY).join(LOCK)).unwrap();
+        let message = Store::open_locked(&root).unwrap_err().to_string();
         assert!(message.contains("is a link"), "{message}");
 
-        std::fs::remove_file(root.path(DIRECTORY).join(LOCK)).unwrap();
-        symlink(&target, root.path(DIRECTORY).join("j.new")).unwrap();
-        symlink(&target, root.path(DIRECTORY).join("j")).unwrap();
-        let store = Store::open(&root).unwrap();
-        assert!(store.read("j").is_err());
-        store.replace("j", b"mine").unwrap();
-        assert_eq!(store.read("j").unwrap().unwrap(), b"mine");
+        std::fs::remove_file(root.absolute_path(DIRECTORY).join(LOCK)).unwrap();
+        symlink(&target, root.absolute_path(DIRECTORY).join("j.new")).unwrap();
+        symlink(&target, root.absolute_path(DIRECTORY).join("j")).unwrap();
+        let store = Store::open_locked(&root).unwrap();
+        assert!(store.read_file("j").is_err());
+        store.replace_file_atomically("j", b"mine").unwrap();
+        assert_eq!(store.read_file("j").unwrap().unwrap(), b"mine");
         assert_eq!(std::fs::read(&target).unwrap(), b"precious");
     }
 }

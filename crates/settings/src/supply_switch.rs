@@ -4,64 +4,64 @@
 //! value has been set by somebody else: it is reported, and stays.
 
 use serde::{Deserialize, Serialize};
-use wakepath_system::journal::{self, Entry, boot};
+use wakepath_system::journal::{self, Entry, read_boot_id};
 use wakepath_system::{SettingKey, System, SystemError};
 
-use crate::entries::drive_identity;
+use crate::entries::drive_model_and_serial;
 use crate::persistent::is_switched_off;
-use crate::store::remove_file;
-use crate::write::results_from_write;
+use crate::store::remove_file_if_present_in;
+use crate::write::may_result_from_write;
 use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
 
-/// Name of the record in the directory of the journal.
+/// Name of the supply record in the directory of the journal.
 const RECORD: &str = "supply.json";
 
-/// Settings of this boot that persistent sets name.
+/// The record of the settings that persistent sets name, for this boot.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct SupplyRecord {
     boot: String,
-    /// Supply whose set is in force.
+    /// The power supply whose set is in force.
     supply: PowerSupply,
     settings: Vec<RecordedSetting>,
 }
 
-/// A setting with the values that it can have from wakepath.
+/// A setting in the record, with the values that it can have from wakepath.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 struct RecordedSetting {
     key: SettingKey,
-    /// The value to be written last; then the value before, until the write is known to have happened.
+    /// The value to be written last; behind it the value before, until the write is known to have happened.
     values: Vec<String>,
 }
 
-/// A setting that somebody else has changed.
+/// A setting of the record that somebody else has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriftedSetting {
     /// The setting.
     pub key: SettingKey,
-    /// Value by the set.
+    /// The value that the persistent set has for the setting.
     pub expected: String,
     /// Value now.
     pub found: String,
 }
 
-/// Outcome of a change of the power supply.
+/// What was done about a change of the power supply.
 #[derive(Debug)]
 pub enum SupplyOutcome {
-    /// There is no file.
+    /// There is no file of persistent settings.
     NoFile,
-    /// The kernel's command line leaves the settings out.
+    /// The kernel's command line switches persistent settings off.
     SwitchedOff,
-    /// No persistent settings are in force since this boot.
+    /// No persistent settings have been applied since this boot.
     NotInForce,
-    /// The set of this supply is in force already.
+    /// The set of the present supply is in force already.
     Unchanged(PowerSupply),
-    /// The set of this supply was put in force.
+    /// The set of the present supply was put in force.
     Switched {
         /// The supply.
         supply: PowerSupply,
-        /// What was written; settings that somebody else has changed are not in it.
+        /// The changes that were written; settings that somebody else has changed are not in the plan.
         plan: SettingsPlan,
         /// Settings that stay as somebody else has set them.
         drift: Vec<DriftedSetting>,
@@ -73,7 +73,7 @@ pub enum SupplyOutcome {
 ///
 /// # Errors
 /// The file has a mistake, or a setting cannot be written; then the other set stays in force.
-pub fn switch_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
+pub fn apply_set_of_present_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
     if is_switched_off(system) {
         return Ok(SupplyOutcome::SwitchedOff);
     }
@@ -81,33 +81,33 @@ pub fn switch_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
         return Ok(SupplyOutcome::NoFile);
     };
     let supply = PowerSupply::read(system.root());
-    // Without the lock, which a daemon may have: most events of a supply change no more than the charge.
-    match peek_record(system)? {
+    // The record is read without the lock, which a daemon may have: most events of a supply change only the charge.
+    match read_record_without_lock(system)? {
         None => return Ok(SupplyOutcome::NotInForce),
         Some(record) if record.supply == supply => return Ok(SupplyOutcome::Unchanged(supply)),
         Some(_) => {}
     }
-    let mut session = Session::open(system)?;
-    let content = session.store.read(RECORD)?;
-    let Some(before) = parse_record(system, content) else {
+    let mut session = Session::open_and_recover(system)?;
+    let content = session.store.read_file(RECORD)?;
+    let Some(before) = parse_record_of_this_boot(system, content) else {
         return Ok(SupplyOutcome::NotInForce);
     };
     let drift = drifted_settings(system, &before);
-    let mut wanted = settings.plan_for(system, supply)?;
+    let mut wanted = settings.plan_for_supply(system, supply)?;
     wanted
         .changes
         .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
     add_values_from_before(&session, &before, &drift, &mut wanted);
-    let plan = wanted.again(system)?;
-    // Until the end the supply is the one before, so that a kill is made good by the next event.
+    let plan = wanted.with_present_values(system)?;
+    // Until all is written, the record names the supply before, so that the next event makes up for a kill.
     let mut record = record_for_plan(system, before.supply, &plan, &before.settings);
     session.write_supply_record(&record)?;
-    if let Err(error) = session.apply(&plan) {
+    if let Err(error) = session.apply_plan(&plan) {
         session.write_supply_record(&before)?;
         return Err(error);
     }
     record.supply = supply;
-    forget_values_before(&mut record, &plan);
+    drop_values_before_plan(&mut record, &plan);
     session.write_supply_record(&record)?;
     Ok(SupplyOutcome::Switched {
         supply,
@@ -120,7 +120,7 @@ pub fn switch_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
 ///
 /// # Errors
 /// A setting cannot be read or written; then nothing of the plan is in force.
-pub fn apply_persistent(
+pub fn apply_and_record(
     session: &mut Session,
     settings: &PersistentSettings,
     supply: PowerSupply,
@@ -128,7 +128,7 @@ pub fn apply_persistent(
 ) -> Result<(), SettingsError> {
     let mut present = Vec::new();
     for other in PowerSupply::ALL {
-        for change in settings.plan_for(&session.system, other)?.changes {
+        for change in settings.plan_for_supply(&session.system, other)?.changes {
             if change.new.is_some()
                 && present
                     .iter()
@@ -143,34 +143,34 @@ pub fn apply_persistent(
     }
     let mut record = record_for_plan(&session.system, supply, plan, &present);
     session.write_supply_record(&record)?;
-    if let Err(error) = session.apply(plan) {
-        session.store.remove(RECORD)?;
+    if let Err(error) = session.apply_plan(plan) {
+        session.store.remove_file_if_present(RECORD)?;
         return Err(error);
     }
-    forget_values_before(&mut record, plan);
+    drop_values_before_plan(&mut record, plan);
     session.write_supply_record(&record)
 }
 
-/// Forgets that persistent settings are in force, since they have been put back: the next change of the supply writes nothing.
+/// Removes the supply record, since the settings have been put back: the next change of the supply then writes nothing.
 ///
 /// # Errors
 /// The record cannot be removed.
-pub fn forget_supply(system: &System) -> Result<(), SettingsError> {
-    let directory =
-        journal::directory(system.root(), false).map_err(|e| record_error(system, e))?;
+pub fn forget_applied_supply(system: &System) -> Result<(), SettingsError> {
+    let directory = journal::open_journal_directory(system.root(), false)
+        .map_err(|e| supply_record_error(system, e))?;
     directory.map_or(Ok(()), |directory| {
-        remove_file(&directory, RECORD).map_err(|e| record_error(system, e))
+        remove_file_if_present_in(&directory, RECORD).map_err(|e| supply_record_error(system, e))
     })
 }
 
 impl Session {
     fn write_supply_record(&self, record: &SupplyRecord) -> Result<(), SettingsError> {
         let content = serde_json::to_vec(record).unwrap_or_default();
-        self.store.replace(RECORD, &content)
+        self.store.replace_file_atomically(RECORD, &content)
     }
 }
 
-/// The record of a plan before its writes. Settings of `known` that the plan leaves out keep their values.
+/// The supply record for a plan, before its writes. Settings of `known` that the plan leaves out keep their values.
 fn record_for_plan(
     system: &System,
     supply: PowerSupply,
@@ -193,14 +193,14 @@ fn record_for_plan(
         }
     }
     SupplyRecord {
-        boot: boot(system.root()),
+        boot: read_boot_id(system.root()),
         supply,
         settings,
     }
 }
 
-/// After the writes, a plan's settings have only their new value.
-fn forget_values_before(record: &mut SupplyRecord, plan: &SettingsPlan) {
+/// Leaves only the new value in the record of each setting of a plan, after the writes.
+fn drop_values_before_plan(record: &mut SupplyRecord, plan: &SettingsPlan) {
     for setting in &mut record.settings {
         if plan.changes.iter().any(|c| c.key == setting.key) {
             setting.values.truncate(1);
@@ -208,14 +208,14 @@ fn forget_values_before(record: &mut SupplyRecord, plan: &SettingsPlan) {
     }
 }
 
-/// Recorded settings with a value of somebody else. What is away for the moment has none.
+/// Recorded settings whose present value is from somebody else. A setting that is away for the moment is left out.
 fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
     let drifted = record.settings.iter().filter_map(|setting| {
-        let found = system.read(&setting.key).ok()?;
+        let found = system.read_setting(&setting.key).ok()?;
         let is_ours = setting
             .values
             .iter()
-            .any(|value| results_from_write(system, &setting.key, value, &found));
+            .any(|value| may_result_from_write(system, &setting.key, value, &found));
         (!is_ours).then(|| DriftedSetting {
             key: setting.key.clone(),
             expected: setting.values.first().cloned().unwrap_or_default(),
@@ -225,7 +225,7 @@ fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSettin
     drifted.collect()
 }
 
-/// Adds the old values of settings that only the other supply's set names.
+/// Adds settings to the plan that only the other supply's set names: they get their old values.
 fn add_values_from_before(
     session: &Session,
     record: &SupplyRecord,
@@ -233,7 +233,7 @@ fn add_values_from_before(
     plan: &mut SettingsPlan,
 ) {
     let system = &session.system;
-    let oldest: Vec<Entry> = session.journal.oldest();
+    let oldest: Vec<Entry> = session.journal.oldest_values();
     for setting in &record.settings {
         let key = &setting.key;
         let is_settled = plan
@@ -244,12 +244,12 @@ fn add_values_from_before(
         let Some(entry) = oldest.iter().find(|entry| entry.key == *key) else {
             continue;
         };
-        // A drive may have taken the name of another.
-        let is_here = entry.drive == drive_identity(system, &key.at);
-        if is_settled || !is_here || system.check(key, &entry.old).is_err() {
+        // Another drive may have taken the name of the recorded one.
+        let is_here = entry.drive == drive_model_and_serial(system, &key.at);
+        if is_settled || !is_here || system.check_setting_value(key, &entry.old).is_err() {
             continue;
         }
-        let Ok(present) = system.read(key) else {
+        let Ok(present) = system.read_setting(key) else {
             continue;
         };
         plan.changes.retain(|c| c.key != *key);
@@ -261,25 +261,26 @@ fn add_values_from_before(
     }
 }
 
-fn peek_record(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
-    let directory =
-        journal::directory(system.root(), false).map_err(|e| record_error(system, e))?;
+fn read_record_without_lock(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
+    let directory = journal::open_journal_directory(system.root(), false)
+        .map_err(|e| supply_record_error(system, e))?;
     let Some(directory) = directory else {
         return Ok(None);
     };
-    let content = journal::read(&directory, RECORD).map_err(|e| record_error(system, e))?;
-    Ok(parse_record(system, content))
+    let content = journal::read_journal_file(&directory, RECORD)
+        .map_err(|e| supply_record_error(system, e))?;
+    Ok(parse_record_of_this_boot(system, content))
 }
 
-/// The record of this boot; `None` also if it is damaged, as after a power cut.
-fn parse_record(system: &System, content: Option<Vec<u8>>) -> Option<SupplyRecord> {
+/// Parses the supply record, if it is of this boot; `None` also if it is damaged, as after a power cut.
+fn parse_record_of_this_boot(system: &System, content: Option<Vec<u8>>) -> Option<SupplyRecord> {
     let record: SupplyRecord = serde_json::from_slice(&content?).ok()?;
-    (record.boot == boot(system.root())).then_some(record)
+    (record.boot == read_boot_id(system.root())).then_some(record)
 }
 
-fn record_error(system: &System, source: std::io::Error) -> SettingsError {
+fn supply_record_error(system: &System, source: std::io::Error) -> SettingsError {
     let path = system
         .root()
-        .path(&format!("{}/{RECORD}", journal::DIRECTORY));
+        .absolute_path(&format!("{}/{RECORD}", journal::DIRECTORY));
     SystemError::Read { path, source }.into()
 }

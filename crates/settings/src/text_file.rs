@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use rustix::fs::OFlags;
 use wakepath_system::Root;
 
-/// Writes a value as a shell's `echo` does. The file must exist.
+/// Overwrites a text file of the machine as a shell's `echo` does. The file must exist.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn overwrite_file(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> {
-    root.open(relative, OFlags::WRONLY | OFlags::TRUNC)?
+    root.open_file(relative, OFlags::WRONLY | OFlags::TRUNC)?
         .write_all(value)
 }

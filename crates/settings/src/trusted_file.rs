@@ -1,23 +1,23 @@
-//! Configuration files of processes that run as root.
+//! Reads configuration files for processes that run as root.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
-/// Mode bits by which the group or everybody may write.
+/// Mode bits by which the group or everybody may write to a file.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Mode bit of folders whose files only their owners replace.
+/// Mode bit of sticky folders, whose files only their owners can replace.
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not used.
+/// Why a configuration file is not used.
 #[derive(Debug)]
 pub(crate) enum TrustedFileError {
-    /// The file cannot be read.
+    /// The configuration file cannot be read.
     Read(io::Error),
-    /// Somebody else could have written the file.
+    /// Somebody else than root or this user could have written the configuration file.
     Unsafe(&'static str),
 }
 
@@ -31,21 +31,21 @@ impl From<io::Error> for TrustedFileError {
 ///
 /// # Errors
 /// The file cannot be read, is too long, or somebody else could have written it.
-pub(crate) fn read(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
-    let file = wakepath_files::open(path)?;
+pub(crate) fn read_trusted(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
+    let file = wakepath_files::open_regular_file(path)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    check_folder(&folder.metadata()?)?;
-    read_open(file, limit)
+    check_folder_owner_and_mode(&folder.metadata()?)?;
+    read_trusted_open_file(file, limit)
 }
 
 /// Checks that nobody but root or this user can replace the files of a folder.
 ///
 /// # Errors
 /// Somebody else can.
-pub(crate) fn check_folder(about: &Metadata) -> Result<(), TrustedFileError> {
+pub(crate) fn check_folder_owner_and_mode(about: &Metadata) -> Result<(), TrustedFileError> {
     // In a sticky folder, such as /tmp, only the owner of a file replaces it.
     if about.mode() & WRITABLE_BY_OTHERS != 0 && about.mode() & STICKY == 0 {
         return Err(TrustedFileError::Unsafe(
@@ -64,11 +64,11 @@ fn is_trusted_owner(about: &Metadata) -> bool {
     [0, rustix::process::geteuid().as_raw()].contains(&about.uid())
 }
 
-/// As [`read`], from an open file in a folder that the caller has checked.
+/// As `read_trusted`, from an open file in a folder that the caller has checked.
 ///
 /// # Errors
-/// As [`read`].
-pub(crate) fn read_open(file: File, limit: u64) -> Result<String, TrustedFileError> {
+/// As [`read_trusted`].
+pub(crate) fn read_trusted_open_file(file: File, limit: u64) -> Result<String, TrustedFileError> {
     let about = file.metadata()?;
     if about.mode() & WRITABLE_BY_OTHERS != 0 {
         return Err(TrustedFileError::Unsafe(
@@ -79,5 +79,5 @@ pub(crate) fn read_open(file: File, limit: u64) -> Result<String, TrustedFileErr
         return Err(TrustedFileError::Unsafe("it belongs to another user"));
     }
     let bytes = wakepath_files::read_up_to(file, limit)?;
-    decode_strictly(bytes).map_err(|error| TrustedFileError::Read(io::Error::other(error)))
+    decode_text_strictly(bytes).map_err(|error| TrustedFileError::Read(io::Error::other(error)))
 }

@@ -1,22 +1,22 @@
-//! Writes and verifies single settings.
+//! Writes single settings, and verifies them.
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use rustix::fs::OFlags;
 use wakepath_system::nvme::ApstFeature;
-use wakepath_system::setting::{Access, SettingInfo, same};
+use wakepath_system::setting::{Access, SettingInfo, have_same_meaning};
 use wakepath_system::{Root, SettingKey, System, SystemError};
 
 use crate::SettingsError;
-use crate::nvme::set_apst;
+use crate::nvme::set_apst_feature;
 use crate::text_file::overwrite_file;
 
-/// Writes a setting. Returns the file of a request, which ends when the file is closed.
+/// Writes a value to a setting. For a latency request, returns the open file: the request ends when the file is closed.
 ///
 /// # Errors
 /// The value is impossible, or the machine refuses it.
-pub(crate) fn write(
+pub(crate) fn write_setting(
     system: &System,
     key: &SettingKey,
     value: &str,
@@ -24,7 +24,7 @@ pub(crate) fn write(
     match key.setting.mechanism {
         Access::Text => {
             let line = format!("{value}\n");
-            overwrite_file(system.root(), &key.path(), line.as_bytes())
+            overwrite_file(system.root(), &key.relative_path(), line.as_bytes())
                 .map_err(|source| write_error(system, key, value, source))?;
             Ok(None)
         }
@@ -34,7 +34,7 @@ pub(crate) fn write(
                 value: value.to_owned(),
                 expected: "whole microseconds".to_owned(),
             })?;
-            let request = open_request(system.root(), &key.path(), number)
+            let request = request_and_keep_open(system.root(), &key.relative_path(), number)
                 .map_err(|source| write_error(system, key, value, source))?;
             Ok(Some(request))
         }
@@ -44,8 +44,8 @@ pub(crate) fn write(
                 value: value.to_owned(),
                 expected: "on: or off: and 512 hexadecimal digits".to_owned(),
             })?;
-            set_apst(system.root(), &key.at.to_string(), &feature)
-                .map_err(|source| system.nvme_error(key, "Set Features", source))?;
+            set_apst_feature(system.root(), &key.at.to_string(), &feature)
+                .map_err(|source| system.nvme_command_error(key, "Set Features", source))?;
             Ok(None)
         }
     }
@@ -53,47 +53,48 @@ pub(crate) fn write(
 
 fn write_error(system: &System, key: &SettingKey, value: &str, source: io::Error) -> SystemError {
     SystemError::Write {
-        path: system.root().path(&key.path()),
+        path: system.root().absolute_path(&key.relative_path()),
         value: value.to_owned(),
         source,
     }
 }
 
 /// Opens a device and requests a number from it. The request ends when the file is closed.
-fn open_request(root: &Root, path: &str, number: i32) -> io::Result<File> {
-    let mut file = root.open(path, OFlags::RDWR)?;
+fn request_and_keep_open(root: &Root, path: &str, number: i32) -> io::Result<File> {
+    let mut file = root.open_file(path, OFlags::RDWR)?;
     file.write_all(&number.to_ne_bytes())?;
     Ok(file)
 }
 
-/// Reads a setting back and compares.
+/// Reads a setting back and compares it with the expected value.
 ///
 /// # Errors
 /// [`SettingsError::ReadBack`] if the value is another one.
-pub(crate) fn verify(
+pub(crate) fn verify_by_reading_back(
     system: &System,
     key: &SettingKey,
     expected: &str,
 ) -> Result<(), SettingsError> {
-    let found = system.read(key)?;
+    let found = system.read_setting(key)?;
     if is_in_force(key.setting, expected, &found) {
         return Ok(());
     }
     Err(SettingsError::ReadBack {
-        path: system.root().path(&key.path()),
+        path: system.root().absolute_path(&key.relative_path()),
         expected: expected.to_owned(),
         found,
     })
 }
 
-/// Whether a value results from a write: the same value, or a minimum frequency that a lower maximum has pulled down.
-pub(crate) fn results_from_write(
+/// Whether a value that was read can result from a write: the same value, or a minimum frequency that a lower maximum
+/// has pulled down.
+pub(crate) fn may_result_from_write(
     system: &System,
     key: &SettingKey,
     written: &str,
     found: &str,
 ) -> bool {
-    if same(key.setting, written, found) {
+    if have_same_meaning(key.setting, written, found) {
         return true;
     }
     let is_lower = found.parse::<u64>().ok() < written.parse::<u64>().ok();
@@ -101,7 +102,7 @@ pub(crate) fn results_from_write(
         && is_lower
         && system
             .root()
-            .optional(&key.beside("scaling_max_freq"))
+            .read_text_if_readable(&key.sibling_file_path("scaling_max_freq"))
             .as_deref()
             == Some(found)
 }
@@ -109,11 +110,11 @@ pub(crate) fn results_from_write(
 /// Whether a value that was read shows the expected value in force.
 fn is_in_force(setting: &SettingInfo, expected: &str, found: &str) -> bool {
     match setting.mechanism {
-        // The file reads as the strictest request of all processes.
+        // The device of latency requests reads as the strictest request of all processes.
         Access::Held => match (expected.parse::<i64>(), found.parse::<i64>()) {
             (Ok(expected), Ok(found)) => found <= expected,
             _ => false,
         },
-        Access::Text | Access::NvmeFeature(_) => same(setting, expected, found),
+        Access::Text | Access::NvmeFeature(_) => have_same_meaning(setting, expected, found),
     }
 }

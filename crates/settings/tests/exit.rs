@@ -12,9 +12,9 @@ use wakepath_settings::Session;
 fn exiting_puts_back_what_is_held() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let session = Session::open(&system).unwrap();
-    let hold = session.hold(&plan(&system, &["teo"])).unwrap();
-    wakepath_settings::restore_before_exit().unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
+    let hold = session.apply_while_held(&plan(&system, &["teo"])).unwrap();
+    wakepath_settings::put_back_all_before_exit().unwrap();
     assert_same(directory.path(), &before);
-    assert!(hold.release().unwrap().is_none());
+    assert!(hold.put_back_and_release().unwrap().is_none());
 }

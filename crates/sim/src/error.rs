@@ -1,56 +1,56 @@
-//! Why a simulation cannot be had.
+//! Errors for which a simulation has no result.
 
 use wakepath_policies::spec::SpecError;
 use wakepath_workloads::fio::FioError;
 
-/// A year in ns.
+/// Nanoseconds in a year of 365 days.
 const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 
 /// The latest simulated time in ns, about 146 years: half the range that governors' signed nanoseconds can count.
 pub(crate) const LATEST: u64 = 1 << 62;
 
-/// Every reason on a separate line.
-fn lines(reasons: &[SimError]) -> String {
+/// Error messages, each on a line.
+fn join_reasons_by_line(reasons: &[SimError]) -> String {
     let reasons: Vec<String> = reasons.iter().map(SimError::to_string).collect();
     reasons.join("\n")
 }
 
-/// Why a simulation cannot be had.
+/// Errors for which a simulation has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The simulator has no model for something in a job file.
+    /// A job file asks for something that the simulator does not model.
     #[error(transparent)]
     Fio(#[from] FioError),
-    /// The simulator has no model for something in the job.
+    /// A fio job asks for something that the simulator does not model.
     #[error("job '{job}': the simulator does not model {what}")]
     Workload {
         /// Job name.
         job: String,
-        /// The unmodelled request.
+        /// What the workload asks for and the simulator does not model, in words for the message.
         what: String,
     },
-    /// The simulator has no model for something in a task.
+    /// An rt-app task asks for something that the simulator does not model.
     #[error("line {line}: task '{task}': the simulator does not model {what}")]
     Task {
         /// The task's line.
         line: usize,
         /// Task name.
         task: String,
-        /// The unmodelled request.
+        /// What the workload asks for and the simulator does not model, in words for the message.
         what: String,
     },
-    /// The simulator has no model for several things in a workload.
-    #[error("{}", lines(.0))]
+    /// Several errors for one workload, each something that the simulator does not model.
+    #[error("{}", join_reasons_by_line(.0))]
     Several(Vec<Self>),
-    /// The simulator has no model for a policy.
+    /// A policy, or a part, that the simulator does not model.
     #[error("policy '{policy}': the simulator does not model {what}")]
     Policy {
         /// Policy name.
         policy: String,
-        /// The unmodelled part.
+        /// Part of the policy that the simulator does not model, in words for the message.
         what: String,
     },
-    /// A cluster does not say what a frequency policy needs.
+    /// A machine's cluster lacks a figure that the frequency policy needs.
     #[error(
         "cluster '{cluster}' of this machine gives no {what}, which {policy} needs: add it to the \
          machine's file (docs/machines.md), or take schedutil, ondemand, performance or powersave"
@@ -60,69 +60,69 @@ pub enum SimError {
         cluster: String,
         /// Policy name.
         policy: String,
-        /// The missing figure.
+        /// Figure missing in the cluster's description.
         what: String,
     },
     /// The workload comes to nothing: threads wait for each other, or do something endless without taking time.
     #[error("after {seconds} s the workload makes no progress: {what}")]
     NoProgress {
-        /// Simulated time until then.
+        /// Simulated seconds until the workload stopped making progress.
         seconds: f64,
-        /// Which thread does what.
+        /// What each stuck thread waits for or repeats.
         what: String,
     },
-    /// The run goes nowhere.
+    /// A run was given up: time stood still, no request finished, or the run was too long.
     #[error(transparent)]
     Stuck(#[from] Stuck),
-    /// The jobs end before they have done anything.
+    /// No request finished before the jobs ended.
     #[error(
         "no request was finished in {seconds} s of simulated time: the jobs are too short, or pause for longer than what follows their warm-up (--warm-up 0 counts from the first request)"
     )]
     NoRequest {
-        /// How long the jobs ran.
+        /// Simulated seconds for which the jobs ran.
         seconds: f64,
     },
-    /// A cluster without operating points.
+    /// A machine's cluster has no operating point; holds the cluster's name.
     #[error("cluster '{0}' has no operating point")]
     NoFrequency(String),
-    /// An APST policy for a drive without power states.
+    /// An APST policy was asked for, but the drive model has no power states; holds the drive's name.
     #[error(
         "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
     )]
     NoPowerStates(String),
-    /// A policy impossible on this machine.
+    /// A policy that this machine cannot have.
     #[error("policy '{policy}': {why}")]
     OnMachine {
         /// Policy name.
         policy: String,
-        /// What the machine lacks.
+        /// What the machine lacks for the policy, in words.
         why: String,
     },
-    /// A user-written governor no longer answers.
+    /// A user-written governor no longer answers; holds the cause.
     #[error("the governor {0}")]
     Governor(String),
-    /// A recorded system's policy does not exist.
+    /// The policy text of a machine or recorded system cannot be parsed.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The machine's idle states are no state table.
+    /// The idle states in the machine's description do not form a valid table.
     #[error(transparent)]
     IdleStates(#[from] wakepath_hardware::idle::IdleStatesError),
 }
 
-/// How a run goes nowhere, or too far.
+/// Reasons to give up a run without progress, or beyond the latest simulated time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// Events follow each other, but time stands still.
+    /// Events are handled endlessly while simulated time stands still.
     #[error(
         "the run was given up: simulated time stands still at {at_ns} ns: {events} events without an end"
     )]
     Time {
         /// When, in ns.
         at_ns: u64,
-        /// Events at that time.
+        /// Events handled at this one instant.
         events: u64,
     },
-    /// Time passes without any result.
+    /// Simulated time passes, but no request finishes.
     #[error(
         "the run was given up: no request was finished between {:.3} s and {:.3} s of simulated time \
          ({events} events). The job's think time, or the work of ticks, background and interrupts, \
@@ -131,14 +131,14 @@ pub enum Stuck {
         *to_ns as f64 / 1e9
     )]
     Requests {
-        /// Since when, in ns.
+        /// Simulated time in ns since which no request has finished.
         from_ns: u64,
-        /// Up to when, in ns.
+        /// Simulated time in ns when the run was given up.
         to_ns: u64,
-        /// Events in between.
+        /// Events handled between the two times.
         events: u64,
     },
-    /// Beyond what is counted.
+    /// Simulated time went beyond the latest representable time.
     #[error("the run was given up after {} years of simulated time: it is too long", LATEST / YEAR)]
     TooLong,
 }

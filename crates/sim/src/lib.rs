@@ -43,7 +43,10 @@ pub use result::summary::{PolicyComparison, PolicyResult};
 pub use result::{ClockTime, CpuTime, FrequencyTime, Run, StateTime};
 pub use run::{Model, simulate, simulate_observed};
 pub use setup::LONGEST_TIMED;
-pub use setup::policies::{expanded, in_force, machine_under, notes, policy_notes};
+pub use setup::policies::{
+    expand_profile_for_machine, machine_under_policies, notes_on_machine_and_policies,
+    notes_on_policies, policies_in_force,
+};
 pub use task::fio::rates::RateRun;
 pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};

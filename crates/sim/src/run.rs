@@ -12,9 +12,9 @@ use crate::engine::Engine;
 use crate::error::SimError;
 use crate::result::Run;
 use crate::setup::Setup;
-use crate::setup::policies::{Policies, in_force, machine_under};
+use crate::setup::policies::{Policies, machine_under_policies, policies_in_force};
 
-/// Simulates one run. What `policies` does not name is as the machine's kernel has it ([`in_force`]).
+/// Simulates one run. What `policies` does not name is as the machine's kernel has it ([`policies_in_force`]).
 ///
 /// ```
 /// use wakepath_hardware::Machine;
@@ -72,11 +72,11 @@ impl<'a> Model<'a> {
         workload: &'a Workload,
         policies: &PolicySet,
     ) -> Result<Self, SimError> {
-        let machine = machine_under(machine, policies)?;
+        let machine = machine_under_policies(machine, policies)?;
         let states: Vec<IdleStates> = (machine.cluster.iter())
             .map(|cluster| machine.declared_idle_states_of(cluster))
             .collect::<Result<_, _>>()?;
-        let policies = Policies::new(&machine, &states, &in_force(&machine, policies)?)?;
+        let policies = Policies::new(&machine, &states, &policies_in_force(&machine, policies)?)?;
         let setup = Setup::new(&machine, workload, policies)?;
         Ok(Self {
             machine,
@@ -85,7 +85,7 @@ impl<'a> Model<'a> {
         })
     }
 
-    /// The machine under its policies.
+    /// The machine as changed by the policies: disabled idle states, latency requests, kernel configuration.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -104,21 +104,21 @@ impl<'a> Model<'a> {
     /// As [`Model::run`].
     pub fn run_observed<O: Observer>(&self, seed: u64, observer: &mut O) -> Result<Run, SimError> {
         let setup = &self.setup;
-        let points = setup.frequency.operating_points();
-        let cpus = setup.cpu.cpus(&setup.topology, &points);
-        let clocks = setup.frequency.clocks()?;
-        let drives = setup.drives(self.machine.drive.count);
+        let points = setup.frequency.operating_point_counts();
+        let cpus = setup.cpu.create_idle_cpus(&setup.topology, &points);
+        let clocks = setup.frequency.create_clocks()?;
+        let drives = setup.create_idle_drives(self.machine.drive.count);
         let engine = Engine::new(setup, cpus, clocks, drives, seed, observer);
-        let finished = engine.run()?;
+        let finished = engine.run_to_end()?;
         let run = Run::new(
             seed,
             &self.machine,
             self.workload,
-            setup.cpu.declared_states(),
+            setup.cpu.declared_states_of_first_cluster(),
             &setup.programs,
             &finished,
         );
-        if run.requests == 0 && !setup.jobs.is_empty() && !observer.has_enough() {
+        if run.requests == 0 && !setup.jobs.is_empty() && !observer.lets_run_stop() {
             return Err(SimError::NoRequest {
                 seconds: run.seconds,
             });

@@ -185,10 +185,12 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             .collect();
         for (task, (job, _)) in &self.tasks {
             if let Some(name) = job.and_then(|job| names.get(job)) {
-                self.writer.metadata_mut().name_task(*task as u32, name);
+                self.writer
+                    .metadata_mut()
+                    .keep_task_name(*task as u32, name);
             }
         }
-        self.writer.finish()
+        self.writer.finish_file()
     }
 
     fn push(&mut self, time: Nanoseconds, cpu: usize, kind: EventKind) {
@@ -212,7 +214,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
             match place {
                 Place::Open { .. } => return,
                 Place::Filled(event) if self.failure.is_none() => {
-                    self.failure = self.writer.push(event).err();
+                    self.failure = self.writer.add_event(event).err();
                 }
                 Place::Filled(_) | Place::Unused => {}
             }
@@ -300,7 +302,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     }
 
     fn run_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
-        self.pairs.task(cpu as u32);
+        self.pairs.note_task_ran(cpu as u32);
         self.tasks.insert(task, (job, cpu as u32));
         if self.woken.remove(&task) {
             let step = TaskStep::Running;
@@ -311,7 +313,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
 }
 
 impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         let Some(state) = self.cpus.get_mut(cpu) else {
             return;
         };
@@ -323,7 +325,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             Activity::Waking => *state = before,
             _ => {
                 if before.idle.is_some()
-                    && let Some(event) = self.pairs.exit(cpu as u32, now)
+                    && let Some(event) = self.pairs.end_idle_period(cpu as u32, now)
                 {
                     self.push(now, cpu, event.kind);
                 }
@@ -331,7 +333,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
         match activity {
             Activity::Idle(index) if before.idle != Some(index) => {
-                self.pairs.enter(cpu as u32, now, index as u8);
+                self.pairs.note_idle_entry(cpu as u32, now, index as u8);
                 self.cpus[cpu].idle = Some(index);
             }
             Activity::Idle(_) | Activity::Waking => {}
@@ -355,7 +357,7 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let inputs = IdleInputs {
             sleep_length: Some(query.sleep_length),
             inferred: false,
@@ -367,17 +369,17 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         };
         let asked = Nanoseconds(query.clock);
         self.pairs
-            .governor(cpu as u32, asked, inputs, Some(decision.stop_tick));
+            .note_governor_call(cpu as u32, asked, inputs, Some(decision.stop_tick));
     }
 
-    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+    fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         let cpus = self.clocks.get(clock).cloned().unwrap_or_default();
         for cpu in cpus {
             self.push(now, cpu as usize, EventKind::Frequency(frequency));
         }
     }
 
-    fn request(&mut self, now: Nanoseconds, step: RequestStep) {
+    fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         match step {
             RequestStep::Begun { task } => self.begin(now, task),
             RequestStep::Issued {
@@ -413,11 +415,11 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
         }
     }
 
-    fn finished(&mut self, now: Nanoseconds) {
+    fn observation_ended(&mut self, now: Nanoseconds) {
         self.writer.metadata_mut().span_ns = Some([0, now.0]);
     }
 
-    fn has_enough(&self) -> bool {
+    fn lets_run_stop(&self) -> bool {
         self.failure.is_some() || (self.cancelled)()
     }
 }

@@ -1,4 +1,4 @@
-//! Inputs of the kernel for APST on a machine: parameters, latency tolerance, quirks.
+//! What the kernel goes by for a drive's APST table on a machine: module parameters, latency tolerance, quirks.
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{Dmi, PciId, QuirkKind, QuirkPlace, Quirks};
@@ -6,24 +6,24 @@ use wakepath_policies::apst::{ApstQuirks, ApstSettings};
 
 use crate::{Root, SystemFolder, nvme};
 
-/// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`: it does
-/// not say (before Linux 7.0).
-pub fn quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
-    let text = root.optional(&format!("sys/class/nvme/{name}/quirks"))?;
+/// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`:
+/// the kernel does not tell (before Linux 7.0).
+pub fn read_quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
+    let text = root.read_text_if_readable(&format!("sys/class/nvme/{name}/quirks"))?;
     let names = text.split_whitespace().filter(|word| *word != "none");
     Some(names.map(str::to_owned).collect())
 }
 
 /// Quirks about APST for a drive: as reported by the running kernel, otherwise from the built-in list.
-pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
-    if let Some(quirks) = quirks_in_force(root, name) {
+pub fn find_apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
+    if let Some(quirks) = read_quirks_in_force(root, name) {
         return ApstQuirks {
             no_deepest: quirks.contains(&QuirkKind::NoDeepest.short_name().to_owned()),
             no_apst: quirks.contains(&QuirkKind::NoApst.short_name().to_owned()),
         };
     }
     let kinds: Vec<QuirkKind> = Quirks::builtin()
-        .on(drive, &quirk_place(root, name))
+        .find_on_drive(drive, &read_quirk_place(root, name))
         .into_iter()
         .flat_map(|(quirk, _)| quirk.kinds.clone())
         .collect();
@@ -34,29 +34,29 @@ pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
 }
 
 /// Inputs for the kernel's APST table of a drive: module parameters, latency tolerance, quirks.
-pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
+pub fn read_kernel_apst_settings(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
     let kernel = ApstSettings::default();
     let parameters = root.folder("sys/module/nvme_core/parameters");
-    let tolerance = nvme::latency_tolerance(root, name);
+    let tolerance = nvme::read_latency_tolerance(root, name);
     let by_default = parameters
-        .number("default_ps_max_latency_us")
+        .read_number_if_readable("default_ps_max_latency_us")
         .unwrap_or(kernel.max_latency_us);
-    let quirks = match parameters.optional("force_apst").as_deref() {
+    let quirks = match parameters.read_text_if_readable("force_apst").as_deref() {
         Some("Y") => ApstQuirks::default(),
-        _ => apst_quirks(root, name, drive),
+        _ => find_apst_quirks(root, name, drive),
     };
     ApstSettings {
         primary_timeout_ms: parameters
-            .number("apst_primary_timeout_ms")
+            .read_number_if_readable("apst_primary_timeout_ms")
             .unwrap_or(kernel.primary_timeout_ms),
         primary_tolerance_us: parameters
-            .number("apst_primary_latency_tol_us")
+            .read_number_if_readable("apst_primary_latency_tol_us")
             .unwrap_or(kernel.primary_tolerance_us),
         secondary_timeout_ms: parameters
-            .number("apst_secondary_timeout_ms")
+            .read_number_if_readable("apst_secondary_timeout_ms")
             .unwrap_or(kernel.secondary_timeout_ms),
         secondary_tolerance_us: parameters
-            .number("apst_secondary_latency_tol_us")
+            .read_number_if_readable("apst_secondary_latency_tol_us")
             .unwrap_or(kernel.secondary_tolerance_us),
         max_latency_us: match tolerance.as_deref() {
             Some("any") => u64::MAX,
@@ -68,25 +68,37 @@ pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
     }
 }
 
-/// Where a drive is: PCI id and computer, by which the quirk list goes besides the drive's own words.
-pub fn quirk_place(root: &Root, name: &str) -> QuirkPlace {
+/// What the quirk list goes by besides the drive's Identify data: the drive's PCI id, and the computer's DMI names.
+pub fn read_quirk_place(root: &Root, name: &str) -> QuirkPlace {
     let device = root.folder(format!("sys/class/nvme/{name}/device"));
     let computer = root.folder("sys/class/dmi/id");
     QuirkPlace {
-        pci: hexadecimal(&device, "vendor")
-            .zip(hexadecimal(&device, "device"))
+        pci: read_hexadecimal(&device, "vendor")
+            .zip(read_hexadecimal(&device, "device"))
             .map(|(vendor, device)| PciId { vendor, device }),
         dmi: root.exists("sys/class/dmi/id").then(|| Dmi {
-            sys_vendor: computer.optional("sys_vendor").into_iter().collect(),
-            product_name: computer.optional("product_name").into_iter().collect(),
-            board_vendor: computer.optional("board_vendor").into_iter().collect(),
-            board_name: computer.optional("board_name").into_iter().collect(),
+            sys_vendor: computer
+                .read_text_if_readable("sys_vendor")
+                .into_iter()
+                .collect(),
+            product_name: computer
+                .read_text_if_readable("product_name")
+                .into_iter()
+                .collect(),
+            board_vendor: computer
+                .read_text_if_readable("board_vendor")
+                .into_iter()
+                .collect(),
+            board_name: computer
+                .read_text_if_readable("board_name")
+                .into_iter()
+                .collect(),
         }),
     }
 }
 
-/// The number in a file such as `0x144d`.
-fn hexadecimal(folder: &SystemFolder<'_>, name: &str) -> Option<u16> {
-    let text = folder.optional(name)?;
+/// The hexadecimal number in a file, such as `0x144d`.
+fn read_hexadecimal(folder: &SystemFolder<'_>, name: &str) -> Option<u16> {
+    let text = folder.read_text_if_readable(name)?;
     u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
 }

@@ -9,23 +9,23 @@ pub struct StateCount {
     pub state: StateInfo,
     /// Entries.
     pub usage: u64,
-    /// Time in the state in us.
+    /// Time in the idle state since boot, in us.
     pub time_us: u64,
-    /// Idle periods too short for the state.
+    /// Number of idle periods that were too short for the state.
     pub above: u64,
-    /// Idle periods for which a deeper state would have been right.
+    /// Number of idle periods for which a deeper state would have been right.
     pub below: u64,
-    /// Entries refused by hardware or firmware.
+    /// Number of entries into the state that hardware or firmware refused.
     pub rejected: u64,
 }
 
-/// With fewer attempts a state is not judged.
+/// Number of attempts below which an idle state is not judged.
 const ENOUGH_ATTEMPTS: u64 = 100;
 
-/// A state refused most of the time, over all CPUs with the state.
+/// An idle state that is refused most of the time, with counts over all CPUs with the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedState {
-    /// Name of the state.
+    /// Name of the refused idle state.
     pub name: String,
     /// Entries.
     pub usage: u64,
@@ -34,20 +34,21 @@ pub struct RefusedState {
 }
 
 impl RefusedState {
-    /// Share of refused entries.
-    pub fn share(&self) -> f64 {
+    /// Share of the attempted entries that were refused, 0 to 1.
+    pub fn refused_share(&self) -> f64 {
         self.rejected as f64 / self.usage.saturating_add(self.rejected).max(1) as f64
     }
 }
 
 impl System {
-    /// States with at least half of all entries refused. A refused CPU does not sleep, but asks its governor again.
-    pub fn refused_states(&self) -> Vec<RefusedState> {
+    /// The idle states with at least half of all entries refused. A refused CPU does not sleep, but asks its governor
+    /// again.
+    pub fn find_mostly_refused_states(&self) -> Vec<RefusedState> {
         let mut all: Vec<RefusedState> = Vec::new();
         for count in self
             .cpus()
             .into_iter()
-            .flat_map(|cpu| self.idle_counts(cpu))
+            .flat_map(|cpu| self.read_idle_counts(cpu))
         {
             let known = all.iter_mut().find(|state| state.name == count.state.name);
             if let Some(state) = known {
@@ -66,18 +67,18 @@ impl System {
     }
 
     /// A CPU's idle states with counters, shallowest first. Missing counters are 0.
-    pub fn idle_counts(&self, cpu: usize) -> Vec<StateCount> {
-        let states = self.idle_states(cpu).into_iter();
+    pub fn read_idle_counts(&self, cpu: usize) -> Vec<StateCount> {
+        let states = self.read_idle_states(cpu).into_iter();
         states
             .map(|state| {
                 let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}", state.index);
                 let folder = self.root().folder(path);
                 StateCount {
-                    usage: folder.number("usage").unwrap_or(0),
-                    time_us: folder.number("time").unwrap_or(0),
-                    above: folder.number("above").unwrap_or(0),
-                    below: folder.number("below").unwrap_or(0),
-                    rejected: folder.number("rejected").unwrap_or(0),
+                    usage: folder.read_number_if_readable("usage").unwrap_or(0),
+                    time_us: folder.read_number_if_readable("time").unwrap_or(0),
+                    above: folder.read_number_if_readable("above").unwrap_or(0),
+                    below: folder.read_number_if_readable("below").unwrap_or(0),
+                    rejected: folder.read_number_if_readable("rejected").unwrap_or(0),
                     state,
                 }
             })

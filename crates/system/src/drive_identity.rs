@@ -1,4 +1,4 @@
-//! Which drive has a name now: names of drives are given anew at each start and after each reset.
+//! Which physical drive has a name such as `nvme0` now: names are given anew at each start and after each reset.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ pub struct DriveIdentity {
 }
 
 impl DriveIdentity {
-    /// Reads the identity of the drive `name`, such as `nvme0`. The drive is asked for nothing, so it sleeps on.
+    /// Reads the identity of the drive `name`, such as `nvme0`, from sysfs. No command is sent, so the drive sleeps on.
     pub fn read(root: &Root, name: &str) -> Self {
         Self {
-            model: read_file(root, name, "model"),
-            serial: read_file(root, name, "serial"),
+            model: read_drive_file(root, name, "model"),
+            serial: read_drive_file(root, name, "serial"),
         }
     }
 
-    /// Whether there is a drive of this name, and sysfs tells its model.
+    /// Whether a drive of this name exists, and sysfs tells its model.
     pub const fn is_known(&self) -> bool {
         !self.model.is_empty()
     }
@@ -34,9 +34,9 @@ impl fmt::Display for DriveIdentity {
     }
 }
 
-fn read_file(root: &Root, name: &str, file: &str) -> String {
+fn read_drive_file(root: &Root, name: &str, file: &str) -> String {
     let path = format!("sys/class/nvme/{name}/{file}");
-    root.optional(&path).unwrap_or_default()
+    root.read_text_if_readable(&path).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn another_drive_of_the_same_name_is_another_identity() {
         let directory = tempfile::tempdir().unwrap();
-        let root = Root::at(directory.path());
+        let root = Root::at_directory(directory.path());
         assert!(!DriveIdentity::read(&root, "nvme0").is_known());
         let folder = directory.path().join("sys/class/nvme/nvme0");
         std::fs::create_dir_all(&folder).unwrap();

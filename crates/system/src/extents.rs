@@ -6,15 +6,15 @@ use std::os::fd::AsRawFd;
 
 /// `FS_IOC_FIEMAP`, `_IOWR('f', 11, struct fiemap)` (`include/uapi/linux/fs.h`).
 const FIEMAP: u64 = 0xC020_660B;
-/// The kernel writes dirty data out before the answer, so that no extent is still without a place.
+/// Flag of the request: the kernel writes dirty data out before it answers, so that no extent is still without a place.
 const SYNC: u32 = 1;
 /// Extents per call.
 const BATCH: usize = 64;
-/// More extents than this are not looked at: such a file is in shreds.
+/// Limit on the extents that are read of a file: a file with more is badly fragmented.
 const MAX_EXTENTS: usize = 1 << 20;
 /// `FIEMAP_EXTENT_LAST` (`include/uapi/linux/fiemap.h`, as the other flags).
 const LAST: u32 = 0x1;
-/// Why blocks with a flag are not read from the device as they are in the file.
+/// Flags of an extent whose blocks are not read from the device as they are in the file, with the reason for each.
 const OBSTACLES: [(u32, &str); 6] = [
     (
         0x800,
@@ -27,20 +27,20 @@ const OBSTACLES: [(u32, &str); 6] = [
     (0x002, "without a known place on the device"),
 ];
 
-/// A run of a file's bytes that lies in one piece.
+/// A run of a file's bytes that lies in one piece on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileExtent {
-    /// First byte in the file.
+    /// Offset of the extent's first byte in the file.
     pub start: u64,
     /// Number of bytes.
     pub length: u64,
-    /// The kernel's flags, `FIEMAP_EXTENT_*`.
+    /// The kernel's flags of the extent, `FIEMAP_EXTENT_*`.
     pub flags: u32,
 }
 
 impl FileExtent {
-    /// Why reads of this extent do not reach the device as they are; `None` if they do.
-    pub fn obstacle(&self) -> Option<&'static str> {
+    /// Why reads of this extent do not reach the device as they are; `None` if reads do.
+    pub fn why_reads_are_indirect(&self) -> Option<&'static str> {
         let found = OBSTACLES.iter().find(|(flag, _)| self.flags & flag != 0);
         found.map(|(_, why)| *why)
     }
@@ -58,7 +58,7 @@ struct RawExtent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap` with room for a batch.
+/// The kernel's `struct fiemap`, with room for a batch of extents.
 #[repr(C)]
 struct Request {
     start: u64,
@@ -139,7 +139,7 @@ mod tests {
         };
         let bytes: u64 = extents.iter().map(|extent| extent.length).sum();
         assert_eq!(bytes, 1 << 16, "{extents:?}");
-        assert_eq!(extents[0].obstacle(), None);
+        assert_eq!(extents[0].why_reads_are_indirect(), None);
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
                 length: 4096,
                 flags,
             };
-            extent.obstacle()
+            extent.why_reads_are_indirect()
         });
         assert_eq!(obstacles[0], None);
         assert!(obstacles[1].unwrap().contains("unwritten"));

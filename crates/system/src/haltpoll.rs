@@ -1,4 +1,4 @@
-//! haltpoll with its parameters on a machine.
+//! The haltpoll policy with the parameters that a machine has.
 
 use wakepath_policies::PolicySpec;
 use wakepath_policies::mechanism::key::Fallback;
@@ -7,21 +7,22 @@ use wakepath_units::KernelVersion;
 
 use crate::setting::SettingInfo;
 
-/// haltpoll as configured on a machine.
+/// The haltpoll policy as a machine has it set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaltpollAsSet {
     /// The policy, with parameters that differ from the kernel's defaults.
     pub policy: PolicySpec,
-    /// All parameters are known.
+    /// Whether all parameters of haltpoll could be read.
     pub complete: bool,
 }
 
 impl HaltpollAsSet {
-    /// Reads the parameters. `value` has the settings `haltpoll-max` and so on, as the machine writes them.
+    /// Makes the policy from a machine's settings. `value` reads a setting such as `haltpoll-max`, as the machine
+    /// writes it.
     ///
     /// # Errors
     /// None that occurs: the policy `haltpoll` exists, and gets only values that it allows.
-    pub fn read(
+    pub fn from_settings(
         kernel: KernelVersion,
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SpecError> {
@@ -29,7 +30,7 @@ impl HaltpollAsSet {
         let mut policy = "haltpoll".parse::<PolicySpec>()?.of_kernel(kernel);
         for key in policy.mechanism().keys {
             let parameter = key.info();
-            let found = SettingInfo::of_haltpoll(parameter.name)
+            let found = SettingInfo::find_haltpoll_parameter(parameter.name)
                 .and_then(|info| value(info.name))
                 .map(|text| match text.as_str() {
                     "Y" => "on".to_owned(),
@@ -63,7 +64,7 @@ mod tests {
 
     /// haltpoll on a machine with the first `count` settings.
     fn with_settings(count: usize) -> HaltpollAsSet {
-        HaltpollAsSet::read(KernelVersion::V6_1, |name| {
+        HaltpollAsSet::from_settings(KernelVersion::V6_1, |name| {
             let mut settings = SETTINGS[..count].iter();
             let (_, value) = settings.find(|(setting, _)| *setting == name)?;
             Some((*value).to_owned())

@@ -13,7 +13,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use wakepath_files::{Links, Tree, open_in, read_up_to};
+use wakepath_files::{Links, Tree, open_regular_in_folder, read_up_to};
 
 use crate::{Root, SettingKey};
 
@@ -21,21 +21,21 @@ use crate::{Root, SettingKey};
 pub const FILE: &str = "journal.json";
 const SCHEMA: u32 = 1;
 
-/// Folder of the journal, below the root: on a file system that survives a power loss.
+/// Folder of the journal, below the machine's root: on a file system that survives a power loss.
 pub const DIRECTORY: &str = "var/lib/wakepath";
 /// The lock.
 pub const LOCK: &str = "lock";
-/// No journal is longer: ten idle states of 4096 CPUs, and then some.
+/// Limit on the journal's size in bytes: ten idle states of 4096 CPUs, and then some.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Old values, layer by layer.
+/// The journal of changed settings: their old values, layer by layer.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     schema: u32,
-    /// The kernel's boot id at the time of writing; empty if unknown.
+    /// The kernel's boot id when the journal was written; empty if unknown.
     pub boot: String,
-    /// Machine with the settings; `None` in journals by earlier versions.
+    /// The machine whose settings the journal has; `None` in journals by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<JournalOwner>,
     /// The lowest first.
@@ -50,31 +50,31 @@ pub enum JournalOwner {
     Machine,
     /// A captured machine.
     Directory {
-        /// Device and inode of the directory, unchanged by renaming.
+        /// Device and inode numbers of the captured machine's directory, unchanged by renaming.
         inode: (u64, u64),
-        /// Its path: also after a restart has numbered devices anew.
+        /// Path of the captured machine's directory, which also holds after a restart has numbered devices anew.
         path: PathBuf,
     },
 }
 
 impl JournalOwner {
-    /// The owner for a root.
+    /// The journal's owner for the machine below a root.
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn new(root: &Root) -> io::Result<Self> {
+    pub fn for_root(root: &Root) -> io::Result<Self> {
         if root.is_live() {
             return Ok(Self::Machine);
         }
-        let directory = root.path("");
+        let directory = root.absolute_path("");
         Ok(Self::Directory {
-            inode: Tree::open(&directory, Links::InTree)?.identity()?,
+            inode: Tree::open_folder(&directory, Links::InTree)?.device_and_inode()?,
             path: std::fs::canonicalize(directory)?,
         })
     }
 
-    /// Whether both are the same machine or directory.
-    pub fn is_same(&self, other: &Self) -> bool {
+    /// Whether both owners are the same machine or directory.
+    pub fn is_same_machine(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Machine, Self::Machine) => true,
             (
@@ -102,22 +102,22 @@ impl fmt::Display for JournalOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeReason {
-    /// Changes stay until `restore`.
+    /// The settings were applied, and stay changed until `restore`.
     Applied,
-    /// Changes last as long as the process with the lock.
+    /// The settings stay changed as long as the process with the lock lives.
     Held,
-    /// The process with the lock changes the settings repeatedly. Values set by others meanwhile stay.
+    /// The process with the lock changes the settings repeatedly. Values that others set meanwhile stay.
     Reserved,
 }
 
 impl ChangeReason {
-    /// Whether changes end with the process that holds the lock.
-    pub const fn ends_with_process(self) -> bool {
+    /// Whether the changes end with the process that holds the lock.
+    pub const fn ends_with_lock_holder(self) -> bool {
         matches!(self, Self::Held | Self::Reserved)
     }
 }
 
-/// Settings changed for the same reason.
+/// A layer of the journal: settings that were changed for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
@@ -128,7 +128,7 @@ pub struct Layer {
     pub settings: Vec<Entry>,
 }
 
-/// A setting before its change.
+/// A setting in the journal, with its value before the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -136,12 +136,12 @@ pub struct Entry {
     pub key: SettingKey,
     /// Old value.
     pub old: String,
-    /// What was to be written; `None`: the kernel may have changed it along with another.
+    /// The value that was to be written; `None`: the kernel may have changed the setting along with another.
     pub new: Option<String>,
-    /// What was written instead of `new` since, the latest last; empty if nothing was.
+    /// The values written instead of `new` since, the latest last; empty if there were none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<String>,
-    /// For a drive: model and serial number, since another drive may get the name later.
+    /// Model and serial number of the setting's drive, since another drive may get the name later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
 }
@@ -151,58 +151,59 @@ impl Journal {
     pub fn new(root: &Root) -> Self {
         Self {
             schema: SCHEMA,
-            boot: boot(root),
-            owner: JournalOwner::new(root).ok(),
+            boot: read_boot_id(root),
+            owner: JournalOwner::for_root(root).ok(),
             layers: Vec::new(),
         }
     }
 
-    /// The journal as it is, without the lock: it is replaced as a whole. `None` if it cannot be read.
-    pub fn peek(root: &Root) -> Option<Self> {
-        Self::parse(&peek(root, FILE)?).ok()
+    /// Reads the journal without taking the lock, which is safe because the file is always replaced as a whole. `None`
+    /// if the journal cannot be read.
+    pub fn read_without_lock(root: &Root) -> Option<Self> {
+        Self::parse(&read_file_without_lock(root, FILE)?).ok()
     }
 
     /// Entry for a setting in the uppermost layer, if held by a process.
-    pub fn held(&self, key: &SettingKey) -> Option<&Entry> {
+    pub fn held_entry(&self, key: &SettingKey) -> Option<&Entry> {
         let top = self
             .layers
             .last()
-            .filter(|l| l.reason.ends_with_process())?;
+            .filter(|l| l.reason.ends_with_lock_holder())?;
         top.settings.iter().find(|e| e.key == *key)
     }
 
-    /// Adds settings to the uppermost layer, if a process holds that.
-    pub fn hold(&mut self, settings: Vec<Entry>) {
+    /// Adds settings to the uppermost layer, if a process holds that layer.
+    pub fn add_to_held_layer(&mut self, settings: Vec<Entry>) {
         let top = self
             .layers
             .last_mut()
-            .filter(|l| l.reason.ends_with_process());
+            .filter(|l| l.reason.ends_with_lock_holder());
         if let Some(top) = top {
             top.settings.extend(settings);
         }
     }
 
-    /// Removes a setting from the uppermost layer, if held by a process.
-    pub fn forget_held(&mut self, key: &SettingKey) {
+    /// Removes a setting from the uppermost layer, if a process holds that layer.
+    pub fn remove_held_entry(&mut self, key: &SettingKey) {
         let top = self
             .layers
             .last_mut()
-            .filter(|l| l.reason.ends_with_process());
+            .filter(|l| l.reason.ends_with_lock_holder());
         if let Some(top) = top {
             top.settings.retain(|e| e.key != *key);
         }
     }
 
     /// Mutable entry for a setting in the uppermost layer, if held by a process.
-    pub fn held_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
+    pub fn held_entry_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
         let top = self
             .layers
             .last_mut()
-            .filter(|l| l.reason.ends_with_process())?;
+            .filter(|l| l.reason.ends_with_lock_holder())?;
         top.settings.iter_mut().find(|e| e.key == *key)
     }
 
-    /// Parses a journal.
+    /// Parses a journal's content.
     ///
     /// # Errors
     /// The fault in the content.
@@ -217,8 +218,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The layer for `apply`.
-    pub fn applied(&mut self) -> &mut Layer {
+    /// The layer for settings changed by `apply`, made if it is missing.
+    pub fn applied_layer_mut(&mut self) -> &mut Layer {
         if self
             .layers
             .first()
@@ -235,22 +236,22 @@ impl Journal {
         &mut self.layers[0]
     }
 
-    /// Every setting once, with its oldest value.
-    pub fn oldest(&self) -> Vec<Entry> {
+    /// Every setting in the journal once, with its oldest value.
+    pub fn oldest_values(&self) -> Vec<Entry> {
         let mut all = Layer {
             reason: ChangeReason::Applied,
             settings: Vec::new(),
         };
         for entry in self.layers.iter().flat_map(|l| &l.settings) {
-            all.add(entry.clone());
+            all.add_keeping_old_value(entry.clone());
         }
         all.settings
     }
 }
 
 impl Layer {
-    /// Adds a setting; an existing entry keeps its old value.
-    pub fn add(&mut self, entry: Entry) {
+    /// Adds a setting to the layer; an entry that is there already keeps its old value.
+    pub fn add_keeping_old_value(&mut self, entry: Entry) {
         match self.settings.iter_mut().find(|e| e.key == entry.key) {
             Some(known) => known.new = entry.new.or(known.new.take()),
             None => self.settings.push(entry),
@@ -258,52 +259,52 @@ impl Layer {
     }
 }
 
-/// Id of the present boot.
-pub fn boot(root: &Root) -> String {
-    root.optional("proc/sys/kernel/random/boot_id")
+/// Reads the kernel's id of the present boot.
+pub fn read_boot_id(root: &Root) -> String {
+    root.read_text_if_readable("proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
 }
 
 /// Whether a journal waits for a restore; `None`: only root can see that.
-pub fn pending(root: &Root) -> Option<bool> {
-    exists(root, FILE)
+pub fn has_pending_restore(root: &Root) -> Option<bool> {
+    journal_file_exists(root, FILE)
 }
 
-/// Settings held by a running process, or left by a killed one, with the values that the process was to
-/// write: from `Session::hold` and `Session::reserve`. `None` if the journal is unreadable, which needs root.
-pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
-    if !pending(root)? {
+/// The settings held by a running process, or left by a killed one (`Session::apply_while_held`, `Session::reserve_for_changes`), with the
+/// values that the process was to write. `None` if the journal is unreadable, which needs root.
+pub fn list_held_settings(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
+    if !has_pending_restore(root)? {
         return Some(Vec::new());
     }
-    let journal = Journal::peek(root)?;
+    let journal = Journal::read_without_lock(root)?;
     let held = journal
         .layers
         .into_iter()
-        .filter(|l| l.reason.ends_with_process());
+        .filter(|l| l.reason.ends_with_lock_holder());
     let entries = held.flat_map(|layer| layer.settings);
     Some(entries.map(|entry| (entry.key, entry.new)).collect())
 }
 
-/// Opens the directory, with `make` after creating it. `None` if missing. On a captured machine no link is followed:
-/// `var` could lead to the running machine's.
+/// Opens the journal's directory; with `make` it is created first. `None` if missing. On a captured machine no link is
+/// followed: `var` could lead to the running machine's.
 ///
 /// # Errors
 /// The system's; it is a link, or no directory.
-pub fn directory(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
+pub fn open_journal_directory(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = if root.is_live() {
-        let path = root.path(DIRECTORY);
+        let path = root.absolute_path(DIRECTORY);
         if make && let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;
-            made(mkdirat(CWD, &path, Mode::RWXU))?;
+            accept_existing(mkdirat(CWD, &path, Mode::RWXU))?;
         }
         openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)
     } else {
-        let tree = Tree::open(&root.path(""), Links::Refused)?;
+        let tree = Tree::open_folder(&root.absolute_path(""), Links::Refused)?;
         if make {
-            make_in(&tree)?;
+            make_journal_directory_in(&tree)?;
         }
-        tree.open_any(Path::new(DIRECTORY), flags)
+        tree.open_file_or_folder(Path::new(DIRECTORY), flags)
     };
     match opened {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -311,52 +312,52 @@ pub fn directory(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Makes the directory below a captured machine's root, part by part.
-fn make_in(tree: &Tree) -> io::Result<()> {
+/// Makes the journal's directory below a captured machine's root, part by part.
+fn make_journal_directory_in(tree: &Tree) -> io::Result<()> {
     let mut above = PathBuf::new();
     for part in Path::new(DIRECTORY) {
-        let parent = tree.open_any(&above, OFlags::PATH | OFlags::DIRECTORY)?;
+        let parent = tree.open_file_or_folder(&above, OFlags::PATH | OFlags::DIRECTORY)?;
         above.push(part);
         let mode = if above == Path::new(DIRECTORY) {
             Mode::RWXU
         } else {
             Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH
         };
-        made(mkdirat(parent, part, mode))?;
+        accept_existing(mkdirat(parent, part, mode))?;
     }
     Ok(())
 }
 
-/// Treats an existing directory as success.
-fn made(result: Result<(), Errno>) -> io::Result<()> {
+/// Turns the error that a directory exists into success.
+fn accept_existing(result: Result<(), Errno>) -> io::Result<()> {
     match result {
         Err(error) if error != Errno::EXIST => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Reads a file in the directory; `None` if missing.
+/// Reads a file in the journal's directory; `None` if missing.
 ///
 /// # Errors
 /// The system's; a link is one, and so is all else that is no regular file.
-pub fn read(directory: &OwnedFd, name: &str) -> io::Result<Option<Vec<u8>>> {
-    match open_in(directory, name, OFlags::RDONLY) {
+pub fn read_journal_file(directory: &OwnedFd, name: &str) -> io::Result<Option<Vec<u8>>> {
+    match open_regular_in_folder(directory, name, OFlags::RDONLY) {
         Ok(file) => read_up_to(file, MAX_FILE).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The content of a file without the lock; `None` if there is none, or it is not for us to read.
-fn peek(root: &Root, name: &str) -> Option<Vec<u8>> {
-    read(&directory(root, false).ok()??, name).ok()?
+/// Reads a file in the journal's directory without the lock; `None` if it is missing or not readable.
+fn read_file_without_lock(root: &Root, name: &str) -> Option<Vec<u8>> {
+    read_journal_file(&open_journal_directory(root, false).ok()??, name).ok()?
 }
 
-/// Whether a file exists; `None`: only the directory's owner may know. An obstacle at the directory's path counts as
-/// a file, so that the next reader reports the obstacle.
-fn exists(root: &Root, name: &str) -> Option<bool> {
+/// Whether a file exists in the journal's directory; `None`: only the directory's owner may know. An obstacle at the
+/// directory's path counts as a file, so that the next reader reports the obstacle.
+fn journal_file_exists(root: &Root, name: &str) -> Option<bool> {
     let seen = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let found = directory(root, false).and_then(|directory| match directory {
+    let found = open_journal_directory(root, false).and_then(|directory| match directory {
         None => Err(Errno::NOENT.into()),
         Some(directory) => Ok(openat(directory, name, seen, Mode::empty())?),
     });
@@ -370,28 +371,28 @@ fn exists(root: &Root, name: &str) -> Option<bool> {
     }
 }
 
-/// The process that has the lock, or 0 if its number is not known; `None` if none has, or only the owner of the directory
-/// may see that.
-pub fn holder(root: &Root) -> Option<u32> {
+/// The process that holds the journal's lock, or 0 if its number is not known; `None` if none holds it, or only the
+/// directory's owner may see that.
+pub fn lock_holder(root: &Root) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let directory = directory(root, false).ok()??;
+    let directory = open_journal_directory(root, false).ok()??;
     let mut file = File::from(openat(directory, LOCK, flags, Mode::empty()).ok()?);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(Errno::WOULDBLOCK) => Some(owner(&mut file).unwrap_or(0)),
-        // The lock was free, and closing the file frees it again.
+        Err(Errno::WOULDBLOCK) => Some(read_lock_owner(&mut file).unwrap_or(0)),
+        // The lock was free: trying has taken it, and closing the file frees it again.
         _ => None,
     }
 }
 
 /// The settings that a damaged journal still names, each once, with the oldest value.
-pub fn legible(content: &[u8]) -> Vec<(SettingKey, String)> {
+pub fn recover_legible_settings(content: &[u8]) -> Vec<(SettingKey, String)> {
     let text = String::from_utf8_lossy(content);
     let mut found: Vec<(SettingKey, String)> = Vec::new();
     for piece in text.split("\"key\"").skip(1) {
         let old = piece
             .split_once("\"old\"")
-            .and_then(|(_, old)| first_text(old));
-        let key = first_text(piece).and_then(|key| key.parse::<SettingKey>().ok());
+            .and_then(|(_, old)| parse_first_json_text(old));
+        let key = parse_first_json_text(piece).and_then(|key| key.parse::<SettingKey>().ok());
         if let (Some(key), Some(old)) = (key, old)
             && !found.iter().any(|(known, _)| *known == key)
         {
@@ -401,15 +402,15 @@ pub fn legible(content: &[u8]) -> Vec<(SettingKey, String)> {
     found
 }
 
-/// The text in `: "text"` at the start of a piece of JSON.
-fn first_text(piece: &str) -> Option<String> {
+/// Parses the text in `: "text"` at the start of a piece of JSON.
+fn parse_first_json_text(piece: &str) -> Option<String> {
     let behind = piece.trim_start().strip_prefix(':')?;
     let mut texts = serde_json::Deserializer::from_str(behind).into_iter::<String>();
     texts.next()?.ok()
 }
 
-/// The process that has noted itself in the lock file.
-pub fn owner(lock: &mut File) -> Option<u32> {
+/// Reads the number of the process that has noted itself in the lock file.
+pub fn read_lock_owner(lock: &mut File) -> Option<u32> {
     let mut owner = String::new();
     lock.take(20).read_to_string(&mut owner).ok()?;
     owner.trim().parse().ok()
@@ -432,11 +433,13 @@ mod tests {
 
     #[test]
     fn the_oldest_value_wins() {
-        let mut journal = Journal::new(&Root::at("/nowhere"));
-        journal.applied().add(entry("idle-governor", "menu", "teo"));
+        let mut journal = Journal::new(&Root::at_directory("/nowhere"));
         journal
-            .applied()
-            .add(entry("idle-governor", "teo", "ladder"));
+            .applied_layer_mut()
+            .add_keeping_old_value(entry("idle-governor", "menu", "teo"));
+        journal
+            .applied_layer_mut()
+            .add_keeping_old_value(entry("idle-governor", "teo", "ladder"));
         journal.layers.push(Layer {
             reason: ChangeReason::Held,
             settings: vec![
@@ -445,7 +448,7 @@ mod tests {
             ],
         });
         assert_eq!(
-            journal.oldest(),
+            journal.oldest_values(),
             [
                 entry("idle-governor", "menu", "menu"),
                 entry("cpu-latency:cpu0", "0", "20")
@@ -469,16 +472,22 @@ mod tests {
 
     #[test]
     fn what_a_damaged_journal_still_says_is_read() {
-        let mut journal = Journal::new(&Root::at("/nowhere"));
-        journal.applied().add(entry("idle-governor", "menu", "teo"));
+        let mut journal = Journal::new(&Root::at_directory("/nowhere"));
         journal
-            .applied()
-            .add(entry("cpu-latency:cpu0", "a \"b\"", "20"));
-        journal.applied().add(entry("cpu-latency:cpu1", "0", "20"));
+            .applied_layer_mut()
+            .add_keeping_old_value(entry("idle-governor", "menu", "teo"));
+        journal.applied_layer_mut().add_keeping_old_value(entry(
+            "cpu-latency:cpu0",
+            "a \"b\"",
+            "20",
+        ));
+        journal
+            .applied_layer_mut()
+            .add_keeping_old_value(entry("cpu-latency:cpu1", "0", "20"));
         let text = serde_json::to_vec_pretty(&journal).unwrap();
         let cut = text.len() - 90;
         Journal::parse(&text[..cut]).unwrap_err();
-        let found = legible(&text[..cut]);
+        let found = recover_legible_settings(&text[..cut]);
         let found: Vec<(String, &str)> = found
             .iter()
             .map(|(key, old)| (key.to_string(), old.as_str()))
@@ -495,15 +504,15 @@ mod tests {
     #[test]
     fn a_journal_says_whose_it_is() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let owner = |path: &Path| JournalOwner::new(&Root::at(path)).unwrap();
-        assert!(owner(one.path()).is_same(&owner(one.path())));
-        assert!(!owner(one.path()).is_same(&owner(other.path())));
-        assert!(!owner(one.path()).is_same(&JournalOwner::Machine));
+        let owner = |path: &Path| JournalOwner::for_root(&Root::at_directory(path)).unwrap();
+        assert!(owner(one.path()).is_same_machine(&owner(one.path())));
+        assert!(!owner(one.path()).is_same_machine(&owner(other.path())));
+        assert!(!owner(one.path()).is_same_machine(&JournalOwner::Machine));
         // A directory that was renamed is still the same.
         let before = owner(one.path());
         let renamed = other.path().join("renamed");
         std::fs::rename(one.path(), &renamed).unwrap();
-        assert!(before.is_same(&owner(&renamed)));
+        assert!(before.is_same_machine(&owner(&renamed)));
     }
 
     #[test]
@@ -512,19 +521,19 @@ mod tests {
         std::fs::create_dir_all(elsewhere.path().join("lib/wakepath")).unwrap();
         std::fs::write(elsewhere.path().join("lib/wakepath").join(FILE), "{}").unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), tree.path().join("var")).unwrap();
-        let root = Root::at(tree.path());
-        directory(&root, false).unwrap_err();
-        directory(&root, true).unwrap_err();
-        assert!(Journal::peek(&root).is_none());
+        let root = Root::at_directory(tree.path());
+        open_journal_directory(&root, false).unwrap_err();
+        open_journal_directory(&root, true).unwrap_err();
+        assert!(Journal::read_without_lock(&root).is_none());
         // The next reader reports the obstacle.
-        assert_eq!(pending(&root), Some(true));
+        assert_eq!(has_pending_restore(&root), Some(true));
     }
 
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Journal::parse(&bytes);
-            let _ = legible(&bytes);
+            let _ = recover_legible_settings(&bytes);
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::setting::{self, SettingInfo, SettingScope};
 
-/// Place of a setting. The order is the order of writes among settings of a kind.
+/// The part of a machine that a setting belongs to. The order is the order of writes among settings of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
     /// The whole machine.
@@ -28,7 +28,7 @@ pub enum At {
 }
 
 impl At {
-    /// Scope of the place.
+    /// The kind of part that the place is: system, CPU, idle state, policy or drive.
     pub const fn scope(&self) -> SettingScope {
         match self {
             Self::System => SettingScope::System,
@@ -71,7 +71,7 @@ impl FromStr for At {
         if let Some(policy) = number_after(text, "policy") {
             return Ok(Self::CpufreqPolicy(policy));
         }
-        // The number becomes part of a path.
+        // The drive's number becomes part of a path.
         if number_after(text, "nvme").is_some() {
             return Ok(Self::Drive(text.to_owned()));
         }
@@ -91,18 +91,18 @@ fn number_after(text: &str, prefix: &str) -> Option<usize> {
 pub struct SettingKey {
     /// The setting.
     pub setting: &'static SettingInfo,
-    /// Place of the setting.
+    /// The CPU, policy or drive that the setting belongs to.
     pub at: At,
 }
 
 impl SettingKey {
-    /// A setting of something. `None` if the setting does not belong to such a thing.
-    pub fn new(setting: &'static SettingInfo, at: At) -> Option<Self> {
+    /// The key of a setting at a place. `None` if the setting belongs to another kind of place.
+    pub fn for_matching_scope(setting: &'static SettingInfo, at: At) -> Option<Self> {
         (setting.scope == at.scope()).then_some(Self { setting, at })
     }
 
-    /// Path below the root.
-    pub fn path(&self) -> String {
+    /// Path of the setting's file, below the machine's root.
+    pub fn relative_path(&self) -> String {
         let (number, state) = match &self.at {
             At::System => (String::new(), String::new()),
             At::Cpu(n) | At::CpufreqPolicy(n) => (n.to_string(), String::new()),
@@ -115,9 +115,9 @@ impl SettingKey {
             .replace("{state}", &state)
     }
 
-    /// A file beside the setting's own.
-    pub fn beside(&self, name: &str) -> String {
-        let path = self.path();
+    /// Path of the file `name` in the folder of the setting's file.
+    pub fn sibling_file_path(&self, name: &str) -> String {
+        let path = self.relative_path();
         let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
         format!("{directory}/{name}")
     }
@@ -137,8 +137,8 @@ impl FromStr for SettingKey {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, place) = text.split_once(':').unwrap_or((text, "system"));
-        let setting = setting::find(name).ok_or_else(|| format!("no setting '{name}'"))?;
-        Self::new(setting, place.parse()?)
+        let setting = setting::find_setting(name).ok_or_else(|| format!("no setting '{name}'"))?;
+        Self::for_matching_scope(setting, place.parse()?)
             .ok_or_else(|| format!("{name} is not a setting of {place}"))
     }
 }
@@ -183,8 +183,8 @@ mod tests {
         fn no_key_leads_out_of_the_root(text in "\\PC{0,40}", name in 0..setting::SETTINGS.len()) {
             let text = format!("{}:{text}", setting::SETTINGS[name].name);
             if let Ok(key) = text.parse::<SettingKey>() {
-                prop_assert!(!key.path().contains(".."), "{}", key.path());
-                prop_assert!(!key.path().starts_with('/'));
+                prop_assert!(!key.relative_path().contains(".."), "{}", key.relative_path());
+                prop_assert!(!key.relative_path().starts_with('/'));
             }
         }
     }

@@ -34,4 +34,4 @@ pub use haltpoll::HaltpollAsSet;
 pub use key::{At, SettingKey};
 pub use root::{Root, SystemFolder};
 pub use system::System;
-pub use topology::{CPUS, StateInfo, find_state, shallow_ceiling};
+pub use topology::{CPUS, StateInfo, find_state_by_name, latency_just_above_c1};

@@ -14,7 +14,7 @@ use crate::SystemError;
 /// Size limit for files: sysfs has at most a page, `/proc/interrupts` on a big server a few hundred kilobytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// Root directory of a machine.
+/// The root directory below which a machine's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
@@ -25,7 +25,7 @@ impl Root {
     }
 
     /// The root of a captured machine, or of a directory with the same layout. `/` is the running machine.
-    pub fn at(directory: impl Into<PathBuf>) -> Self {
+    pub fn at_directory(directory: impl Into<PathBuf>) -> Self {
         Self(directory.into())
     }
 
@@ -34,46 +34,53 @@ impl Root {
         self.0 == Path::new("/")
     }
 
-    /// ` --root DIR` for a command that a message names; nothing for the running machine.
-    pub fn as_option(&self) -> String {
+    /// ` --root DIR`, for a command line in a message; empty for the running machine.
+    pub fn command_line_option(&self) -> String {
         if self.is_live() {
             return String::new();
         }
         format!(" --root {}", self.0.display())
     }
 
-    /// Path of a file, given without leading slash.
-    pub fn path(&self, relative: &str) -> PathBuf {
+    /// The full path of a machine's file, given without leading slash.
+    pub fn absolute_path(&self, relative: &str) -> PathBuf {
         self.0.join(relative)
     }
 
-    /// Opens a file. Captured files may come from strangers: links are followed as if the directory was `/`, so that
-    /// nothing outside is opened, and only regular files are accepted.
+    /// Opens a file of the machine. Captured files may come from strangers: links are followed as if the directory was
+    /// `/`, so that nothing outside is opened, and only regular files are accepted.
     ///
     /// # Errors
     /// The system's.
-    pub fn open(&self, relative: &str, flags: OFlags) -> io::Result<File> {
+    pub fn open_file(&self, relative: &str, flags: OFlags) -> io::Result<File> {
         if self.is_live() {
-            return Ok(self.open_any(relative, flags)?.into());
+            return Ok(self.open_file_or_folder(relative, flags)?.into());
         }
-        self.tree()?.open_file(Path::new(relative), flags)
+        self.open_captured_tree()?
+            .open_file(Path::new(relative), flags)
     }
 
-    /// Opens whatever is at a path: on a captured machine as [`Self::open`], but folders and other things, too.
-    pub(crate) fn open_any(&self, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    /// Opens whatever is at a path of the machine: as [`Self::open_file`], but also folders and special files.
+    pub(crate) fn open_file_or_folder(&self, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
         if self.is_live() {
             let flags = flags | OFlags::CLOEXEC;
-            return Ok(openat(CWD, self.path(relative), flags, Mode::empty())?);
+            return Ok(openat(
+                CWD,
+                self.absolute_path(relative),
+                flags,
+                Mode::empty(),
+            )?);
         }
-        self.tree()?.open_any(Path::new(relative), flags)
+        self.open_captured_tree()?
+            .open_file_or_folder(Path::new(relative), flags)
     }
 
-    /// Directory of a captured machine.
-    fn tree(&self) -> io::Result<Tree> {
-        Tree::open(&self.0, Links::InTree)
+    /// Opens the directory of a captured machine.
+    fn open_captured_tree(&self) -> io::Result<Tree> {
+        Tree::open_folder(&self.0, Links::InTree)
     }
 
-    /// A folder, given without leading slash; it need not exist.
+    /// A folder of the machine, given without leading slash; the folder need not exist.
     pub fn folder(&self, relative: impl Into<String>) -> SystemFolder<'_> {
         SystemFolder {
             root: self,
@@ -81,63 +88,63 @@ impl Root {
         }
     }
 
-    /// Reads a file's bytes.
-    pub fn bytes(&self, relative: &str) -> Result<Vec<u8>, SystemError> {
+    /// Reads the bytes of a machine's file.
+    pub fn read_bytes(&self, relative: &str) -> Result<Vec<u8>, SystemError> {
         let read = if self.is_live() {
-            wakepath_files::read(&self.path(relative), MAX_FILE)
+            wakepath_files::read_file_up_to(&self.absolute_path(relative), MAX_FILE)
         } else {
-            self.tree()
-                .and_then(|tree| tree.read(Path::new(relative), MAX_FILE))
+            self.open_captured_tree()
+                .and_then(|tree| tree.read_file_up_to(Path::new(relative), MAX_FILE))
         };
         read.map_err(|source| SystemError::Read {
-            path: self.path(relative),
+            path: self.absolute_path(relative),
             source,
         })
     }
 
-    /// File type and permissions at a path; `None` if missing.
-    pub fn kind(&self, relative: &str) -> Option<(FileType, u32)> {
-        let about = fstat(self.open_any(relative, OFlags::PATH).ok()?).ok()?;
+    /// File type and permissions at a path of the machine; `None` if missing.
+    pub fn type_and_permissions(&self, relative: &str) -> Option<(FileType, u32)> {
+        let about = fstat(self.open_file_or_folder(relative, OFlags::PATH).ok()?).ok()?;
         Some((
             FileType::from_raw_mode(about.st_mode),
             about.st_mode & 0o7777,
         ))
     }
 
-    /// The text of a file without the line end.
-    pub fn text(&self, relative: &str) -> Result<String, SystemError> {
-        let data = self.bytes(relative)?;
+    /// Reads the text of a machine's file, without the line end.
+    pub fn read_text(&self, relative: &str) -> Result<String, SystemError> {
+        let data = self.read_bytes(relative)?;
         Ok(String::from_utf8_lossy(&data).trim().to_owned())
     }
 
-    /// A file's text, if readable.
-    pub fn optional(&self, relative: &str) -> Option<String> {
-        self.text(relative).ok()
+    /// Reads the text of a machine's file; `None` if it cannot be read.
+    pub fn read_text_if_readable(&self, relative: &str) -> Option<String> {
+        self.read_text(relative).ok()
     }
 
-    /// A whole number from a file, if it can be read and is one.
-    pub fn number(&self, relative: &str) -> Option<u64> {
-        self.optional(relative)?.parse().ok()
+    /// Reads a whole number from a machine's file; `None` if the file cannot be read, or holds something else.
+    pub fn read_number_if_readable(&self, relative: &str) -> Option<u64> {
+        self.read_text_if_readable(relative)?.parse().ok()
     }
 
-    /// Whether there is such a file or directory.
+    /// Whether a file or directory exists at a path of the machine.
     pub fn exists(&self, relative: &str) -> bool {
-        self.open_any(relative, OFlags::PATH).is_ok()
+        self.open_file_or_folder(relative, OFlags::PATH).is_ok()
     }
 
-    /// The names in a directory, in order; none if it cannot be read.
-    pub fn names(&self, relative: &str) -> Vec<String> {
-        let entries = Tree::open(&self.0, Links::InTree)
-            .and_then(|tree| tree.names(Path::new(relative)))
+    /// The names in a directory of the machine, sorted; empty if it cannot be read.
+    pub fn list_names(&self, relative: &str) -> Vec<String> {
+        let entries = Tree::open_folder(&self.0, Links::InTree)
+            .and_then(|tree| tree.list_names(Path::new(relative)))
             .unwrap_or_default();
         let names = entries.into_iter().map(OsString::into_string);
         names.filter_map(Result::ok).collect()
     }
 
-    /// Numbers in the entries `PREFIXn` of a directory, ascending.
-    pub fn numbered(&self, relative: &str, prefix: &str) -> Vec<usize> {
+    /// The numbers `n` of a directory's entries named `PREFIXn`, ascending.
+    pub fn list_entry_numbers(&self, relative: &str, prefix: &str) -> Vec<usize> {
         let mut numbers: Vec<usize> = self
-            .names(relative)
+            .list_names(relative)
             .iter()
             .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
             .collect();
@@ -146,7 +153,7 @@ impl Root {
     }
 }
 
-/// A folder of a machine's files.
+/// A folder of a machine, from which files are read by name.
 #[derive(Clone, Debug)]
 pub struct SystemFolder<'a> {
     root: &'a Root,
@@ -154,29 +161,29 @@ pub struct SystemFolder<'a> {
 }
 
 impl SystemFolder<'_> {
-    /// Path of a file below the root.
-    pub fn path(&self, name: &str) -> String {
+    /// Path of a file in this folder, below the machine's root.
+    pub fn path_of_file(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
-    /// A file's text, if readable.
-    pub fn optional(&self, name: &str) -> Option<String> {
-        self.root.optional(&self.path(name))
+    /// Reads the text of a file in this folder; `None` if it cannot be read.
+    pub fn read_text_if_readable(&self, name: &str) -> Option<String> {
+        self.root.read_text_if_readable(&self.path_of_file(name))
     }
 
-    /// A whole number from a file, if it can be read and is one.
-    pub fn number(&self, name: &str) -> Option<u64> {
-        self.root.number(&self.path(name))
+    /// Reads a whole number from a file in this folder; `None` if the file cannot be read, or holds something else.
+    pub fn read_number_if_readable(&self, name: &str) -> Option<u64> {
+        self.root.read_number_if_readable(&self.path_of_file(name))
     }
 
-    /// A whole number from a file, if it can be read, is one, and fits into the type.
-    pub fn small_number<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
-        T::try_from(self.number(name)?).ok()
+    /// As [`Self::read_number_if_readable`], for a narrower type; `None` also if the number does not fit.
+    pub fn read_small_number<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
+        T::try_from(self.read_number_if_readable(name)?).ok()
     }
 
-    /// Whether there is such a file or folder.
+    /// Whether a file or folder of this name exists in this folder.
     pub fn exists(&self, name: &str) -> bool {
-        self.root.exists(&self.path(name))
+        self.root.exists(&self.path_of_file(name))
     }
 }
 
@@ -198,13 +205,16 @@ mod tests {
             std::os::unix::fs::symlink(target, top.join("sys/class").join(link)).unwrap();
         }
         std::os::unix::fs::symlink("/etc", top.join("sys/class/etc")).unwrap();
-        let root = Root::at(directory.path());
+        let root = Root::at_directory(directory.path());
         for link in ["absolute", "relative"] {
-            assert_eq!(root.text(&format!("sys/class/{link}/name")).unwrap(), "C1");
-            assert_eq!(root.names(&format!("sys/class/{link}")), ["name"]);
+            assert_eq!(
+                root.read_text(&format!("sys/class/{link}/name")).unwrap(),
+                "C1"
+            );
+            assert_eq!(root.list_names(&format!("sys/class/{link}")), ["name"]);
         }
         assert!(!root.exists("sys/class/etc/passwd"));
-        assert!(root.names("sys/class/etc").is_empty());
+        assert!(root.list_names("sys/class/etc").is_empty());
     }
 
     #[test]
@@ -212,10 +222,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let root = Root::at(directory.path());
-        let error = root.text("fifo").unwrap_err().to_string();
+        let root = Root::at_directory(directory.path());
+        let error = root.read_text("fifo").unwrap_err().to_string();
         assert!(error.contains("FIFO"), "{error}");
-        assert!(root.open("fifo", OFlags::WRONLY).is_err());
+        assert!(root.open_file("fifo", OFlags::WRONLY).is_err());
     }
 
     #[test]
@@ -224,10 +234,10 @@ mod tests {
         std::fs::write(outside.path(), "mine").unwrap();
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(outside.path(), directory.path().join("link")).unwrap();
-        let root = Root::at(directory.path());
-        assert!(root.text("link").is_err());
-        assert!(root.text("../x").is_err());
-        assert!(root.open("link", OFlags::WRONLY).is_err());
+        let root = Root::at_directory(directory.path());
+        assert!(root.read_text("link").is_err());
+        assert!(root.read_text("../x").is_err());
+        assert!(root.open_file("link", OFlags::WRONLY).is_err());
         assert_eq!(std::fs::read_to_string(outside.path()).unwrap(), "mine");
     }
 
@@ -237,6 +247,9 @@ mod tests {
         for name in ["cpu10", "cpu2", "cpuidle", "cpu0"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        assert_eq!(Root::at(directory.path()).numbered("", "cpu"), [0, 2, 10]);
+        assert_eq!(
+            Root::at_directory(directory.path()).list_entry_numbers("", "cpu"),
+            [0, 2, 10]
+        );
     }
 }

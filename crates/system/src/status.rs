@@ -7,15 +7,16 @@ use serde::{Serialize, Serializer};
 use crate::CPUS;
 use crate::counters::StateCount;
 use crate::nvme::{self, ApstFeature};
-use crate::setting::resume_limit_us;
+use crate::setting::parse_resume_limit_us;
 use crate::{SettingKey, System, journal};
 
-/// Sectors of block statistics, whatever the drive's own (`Documentation/block/stat.rst`).
+/// Size of the sectors in block statistics in bytes, whatever the drive's own (`Documentation/block/stat.rst`).
 const SECTOR: u64 = 512;
-/// Power management: bits 4:0 of dword 0 are the power state (NVMe Base Specification, Feature 02h).
+/// Identifier of the NVMe feature Power Management: bits 4:0 of dword 0 are the power state (NVMe Base Specification,
+/// Feature 02h).
 const POWER_MANAGEMENT: u8 = 0x02;
 
-/// Counters at a moment; all 0 stands for boot.
+/// A machine's counters at a moment; all 0 stands for boot.
 #[derive(Clone, Debug, Default)]
 pub struct StatusSample {
     cpus: Vec<(usize, Vec<StateCount>)>,
@@ -32,14 +33,14 @@ struct DiskCount {
     written_sectors: u64,
 }
 
-/// Activity in a span of time, and settings in force.
+/// What CPUs and drives did in a span of time, and the settings in force.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// The span in seconds; `None`: the time since the start is not known.
+    /// Length of the span in seconds; `None`: the time since the start is not known.
     pub seconds: Option<f64>,
-    /// Idle governor and driver.
+    /// The idle governor, and the driver of idle states.
     pub governor: String,
-    /// The limit on `/dev/cpu_dma_latency` in us; `None`: not readable.
+    /// The latency limit on `/dev/cpu_dma_latency` in us; `None`: not readable.
     pub system_latency_us: Option<u64>,
     /// Whether wakepath has changed settings that wait for a restore; `None`: only root can see that.
     pub applied: Option<bool>,
@@ -56,41 +57,45 @@ pub struct Status {
 pub struct CpuStatus {
     /// Number of the CPU.
     pub cpu: usize,
-    /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. Programs get a number of us,
-    /// and null for none.
-    #[serde(serialize_with = "limit_us")]
+    /// The CPU's latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. JSON has a number of
+    /// us, and null for none.
+    #[serde(serialize_with = "serialize_limit_us")]
     pub latency_limit: Option<String>,
-    /// Whether the limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs root.
+    /// Whether the CPU's latency limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs
+    /// root.
     pub lease: Option<bool>,
-    /// Present frequency in kHz.
+    /// The CPU's present frequency in kHz.
     pub khz: Option<u64>,
-    /// The idle states, shallowest first.
+    /// The CPU's idle states, shallowest first.
     pub states: Vec<StateStatus>,
 }
 
 #[expect(clippy::ref_option, reason = "as serde calls it")]
-fn limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_limit_us<S: Serializer>(
+    limit: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     limit
         .as_deref()
-        .and_then(resume_limit_us)
+        .and_then(parse_resume_limit_us)
         .serialize(serializer)
 }
 
-/// An idle state of a CPU in the span.
+/// What a CPU did in an idle state during the span.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateStatus {
     /// The driver's name for the state.
     pub name: String,
-    /// The state is switched off.
+    /// Whether the idle state is switched off.
     pub disabled: bool,
-    /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts an idle period when it
-    /// ends.
+    /// Share of the span that the CPU spent in the state, 0 to 1; like all rates `None` if the span is not known. The
+    /// kernel counts an idle period when it ends.
     pub share: Option<f64>,
     /// Entries per second.
     pub entries_per_s: Option<f64>,
-    /// Stays per second too short for the state.
+    /// Idle periods per second that were too short for the state.
     pub too_deep_per_s: Option<f64>,
-    /// Stays per second long enough for a deeper state.
+    /// Idle periods per second that were long enough for a deeper state.
     pub too_shallow_per_s: Option<f64>,
 }
 
@@ -101,17 +106,17 @@ pub struct DriveStatus {
     pub name: String,
     /// Reads per second.
     pub reads_per_s: Option<f64>,
-    /// Read rate in 10^6 bytes per second.
+    /// The drive's read rate in 10^6 bytes per second.
     pub read_mb_per_s: Option<f64>,
-    /// Mean time per read in us; `None` without reads.
+    /// Mean time per read in us; `None` without reads in the span.
     pub read_us: Option<f64>,
     /// Writes per second.
     pub writes_per_s: Option<f64>,
-    /// Write rate in 10^6 bytes per second.
+    /// The drive's write rate in 10^6 bytes per second.
     pub write_mb_per_s: Option<f64>,
-    /// The controller's latency tolerance as the kernel writes it.
+    /// The drive's latency tolerance as the kernel writes it.
     pub latency_tolerance: Option<String>,
-    /// Whether APST is on; `None`: not readable, or not asked for.
+    /// Whether the drive's APST is on; `None`: not readable, or not asked for.
     pub apst: Option<bool>,
     /// The power state that the drive reports; `None`: not readable, or not asked for.
     pub power_state: Option<u8>,
@@ -119,15 +124,15 @@ pub struct DriveStatus {
 
 impl StatusSample {
     /// Reads the counters.
-    pub fn now(system: &System) -> Self {
+    pub fn take_now(system: &System) -> Self {
         Self {
             cpus: system
                 .cpus()
                 .into_iter()
-                .map(|cpu| (cpu, system.idle_counts(cpu)))
+                .map(|cpu| (cpu, system.read_idle_counts(cpu)))
                 .collect(),
             disks: system
-                .disks()
+                .drive_block_devices()
                 .into_iter()
                 .filter_map(|disk| {
                     let count = read_disk_count(system, &disk)?;
@@ -137,19 +142,21 @@ impl StatusSample {
         }
     }
 
-    fn state(&self, cpu: usize, name: &str) -> Option<&StateCount> {
+    fn find_state_count(&self, cpu: usize, name: &str) -> Option<&StateCount> {
         let (_, states) = self.cpus.iter().find(|(number, _)| *number == cpu)?;
         states.iter().find(|s| s.state.name == name)
     }
 
-    fn disk(&self, name: &str) -> DiskCount {
+    fn disk_count_or_zero(&self, name: &str) -> DiskCount {
         let found = self.disks.iter().find(|(disk, _)| disk == name);
         found.map(|(_, count)| *count).unwrap_or_default()
     }
 }
 
 fn read_disk_count(system: &System, disk: &str) -> Option<DiskCount> {
-    let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
+    let text = system
+        .root()
+        .read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
     let fields: Vec<u64> = text
         .split_whitespace()
         .map(|field| field.parse().unwrap_or(0))
@@ -188,26 +195,27 @@ impl Status {
     ) -> Self {
         let root = system.root();
         let interval = Interval { before, seconds };
-        let held = journal::held(root);
+        let held = journal::list_held_settings(root);
         let cpus = after.cpus.iter().map(|(cpu, states)| {
-            let (latency_limit, lease) = read_limit(system, *cpu, held.as_deref());
+            let (latency_limit, lease) = read_latency_limit(system, *cpu, held.as_deref());
             CpuStatus {
                 cpu: *cpu,
                 latency_limit,
                 lease,
-                khz: root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
+                khz: root
+                    .read_number_if_readable(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
                 states: states
                     .iter()
-                    .map(|state| interval.state_status(*cpu, state))
+                    .map(|state| interval.activity_in_state(*cpu, state))
                     .collect(),
             }
         });
         let drives = after
             .disks
             .iter()
-            .map(|(name, now)| interval.drive_status(system, name, now, ask_drives));
-        let governor = system.idle_governor();
-        let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
+            .map(|(name, now)| interval.activity_of_drive(system, name, now, ask_drives));
+        let governor = system.read_idle_governor();
+        let driver = root.read_text_if_readable(&format!("{CPUS}/cpuidle/current_driver"));
         Self {
             seconds,
             governor: format!(
@@ -217,8 +225,8 @@ impl Status {
             ),
             system_latency_us: read_setting(system, "system-latency")
                 .and_then(|us| us.parse().ok()),
-            applied: journal::pending(root),
-            holder: journal::holder(root),
+            applied: journal::has_pending_restore(root),
+            holder: journal::lock_holder(root),
             cpus: cpus.collect(),
             drives: drives.collect(),
         }
@@ -226,80 +234,80 @@ impl Status {
 
     /// Activity since boot.
     pub fn since_start(system: &System, ask_drives: bool) -> Self {
-        let uptime = system.root().optional("proc/uptime");
+        let uptime = system.root().read_text_if_readable("proc/uptime");
         let seconds = uptime
             .as_deref()
             .and_then(|text| text.split_whitespace().next()?.parse().ok());
-        let now = StatusSample::now(system);
+        let now = StatusSample::take_now(system);
         Self::between(system, &StatusSample::default(), &now, seconds, ask_drives)
     }
 }
 
-/// The span of time up to a sample.
+/// The span of time between two samples of counters.
 struct Interval<'a> {
     before: &'a StatusSample,
-    /// Length of the span, if known.
+    /// Length of the span in seconds, if known.
     seconds: Option<f64>,
 }
 
 impl Interval<'_> {
-    /// Rate of a counter per second.
-    fn rate(&self, now: u64, then: u64) -> Option<f64> {
+    /// Increase of a counter per second of the span.
+    fn rate_per_second(&self, now: u64, then: u64) -> Option<f64> {
         let count = now.saturating_sub(then) as f64;
         self.seconds.map(|seconds| count / seconds.max(1e-9))
     }
 
-    /// Rate of a counter of sectors in 10^6 bytes per second.
-    fn megabytes(&self, now: u64, then: u64) -> Option<f64> {
-        Some(self.rate(now, then)? * SECTOR as f64 / 1e6)
+    /// Increase of a counter of 512-byte sectors, in 10^6 bytes per second.
+    fn megabytes_per_second(&self, now: u64, then: u64) -> Option<f64> {
+        Some(self.rate_per_second(now, then)? * SECTOR as f64 / 1e6)
     }
 
-    /// Activity of an idle state.
-    fn state_status(&self, cpu: usize, now: &StateCount) -> StateStatus {
-        let known = self.before.state(cpu, &now.state.name);
-        let then = StateCounters::read(known);
-        let counters = StateCounters::read(Some(now));
-        // An idle period counts entirely in the span with its end.
+    /// What a CPU did in an idle state during the span.
+    fn activity_in_state(&self, cpu: usize, now: &StateCount) -> StateStatus {
+        let known = self.before.find_state_count(cpu, &now.state.name);
+        let then = StateCounters::from_count_or_zero(known);
+        let counters = StateCounters::from_count_or_zero(Some(now));
+        // An idle period counts entirely in the span in which it ends.
         let share = self
-            .rate(counters.time_us, then.time_us)
+            .rate_per_second(counters.time_us, then.time_us)
             .map(|us| (us / 1e6).min(1.0));
         StateStatus {
             name: now.state.name.clone(),
             disabled: now.state.disabled,
             share,
-            entries_per_s: self.rate(counters.usage, then.usage),
-            too_deep_per_s: self.rate(counters.above, then.above),
-            too_shallow_per_s: self.rate(counters.below, then.below),
+            entries_per_s: self.rate_per_second(counters.usage, then.usage),
+            too_deep_per_s: self.rate_per_second(counters.above, then.above),
+            too_shallow_per_s: self.rate_per_second(counters.below, then.below),
         }
     }
 
-    /// Activity of a drive, and its power management.
-    fn drive_status(
+    /// What a drive did during the span, and its power management.
+    fn activity_of_drive(
         &self,
         system: &System,
         name: &str,
         now: &DiskCount,
         ask_drives: bool,
     ) -> DriveStatus {
-        let then = self.before.disk(name);
+        let then = self.before.disk_count_or_zero(name);
         let reads = now.reads.saturating_sub(then.reads);
         let read_ms = now.read_ms.saturating_sub(then.read_ms);
-        let controller = system.controller(name);
+        let controller = system.controller_of_namespace(name);
         let asked = controller.as_deref().filter(|_| ask_drives);
-        let admin = asked.map(|controller| nvme::admin(system.root(), controller));
+        let admin = asked.map(|controller| nvme::open_drive_or_capture(system.root(), controller));
         DriveStatus {
             name: name.to_owned(),
-            reads_per_s: self.rate(now.reads, then.reads),
-            read_mb_per_s: self.megabytes(now.read_sectors, then.read_sectors),
+            reads_per_s: self.rate_per_second(now.reads, then.reads),
+            read_mb_per_s: self.megabytes_per_second(now.read_sectors, then.read_sectors),
             read_us: (reads > 0).then(|| read_ms as f64 * 1e3 / reads as f64),
-            writes_per_s: self.rate(now.writes, then.writes),
-            write_mb_per_s: self.megabytes(now.written_sectors, then.written_sectors),
+            writes_per_s: self.rate_per_second(now.writes, then.writes),
+            write_mb_per_s: self.megabytes_per_second(now.written_sectors, then.written_sectors),
             latency_tolerance: controller.as_deref().and_then(|controller| {
                 read_setting(system, &format!("drive-latency:{controller}"))
             }),
             apst: admin
                 .as_ref()
-                .and_then(|admin| Some(ApstFeature::get(&**admin).ok()?.enabled)),
+                .and_then(|admin| Some(ApstFeature::read_from_drive(&**admin).ok()?.enabled)),
             power_state: admin.as_ref().and_then(|admin| {
                 let dword = admin.get_feature(POWER_MANAGEMENT, &mut []).ok()?;
                 Some((dword & 0x1f) as u8)
@@ -318,7 +326,7 @@ struct StateCounters {
 }
 
 impl StateCounters {
-    fn read(count: Option<&StateCount>) -> Self {
+    fn from_count_or_zero(count: Option<&StateCount>) -> Self {
         count.map_or_else(Self::default, |count| Self {
             usage: count.usage,
             time_us: count.time_us,
@@ -328,13 +336,14 @@ impl StateCounters {
     }
 }
 
-/// The value of a setting by its key, if there is such a setting.
+/// Reads the value of a setting by its key as text; `None` if the key or the setting does not exist.
 fn read_setting(system: &System, key: &str) -> Option<String> {
-    system.read(&key.parse().ok()?).ok()
+    system.read_setting(&key.parse().ok()?).ok()
 }
 
-/// A CPU's latency limit, and whether it is a lease. `held`: settings of running processes, if the journal can be read.
-fn read_limit(
+/// Reads a CPU's latency limit, and whether the limit is a lease. `held`: settings of running processes, if the journal
+/// can be read.
+fn read_latency_limit(
     system: &System,
     cpu: usize,
     held: Option<&[(SettingKey, Option<String>)]>,
@@ -342,7 +351,7 @@ fn read_limit(
     let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<SettingKey>() else {
         return (None, None);
     };
-    let limit = system.read(&key).ok();
+    let limit = system.read_setting(&key).ok();
     let lease = held.map(|held| {
         let entry = held.iter().find(|(held_key, _)| *held_key == key);
         entry.is_some_and(|(_, value)| value.is_some() && *value == limit)

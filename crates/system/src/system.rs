@@ -22,7 +22,7 @@ impl System {
         Self::new(Root::live())
     }
 
-    /// The machine below a root.
+    /// The machine whose files are below a root.
     pub const fn new(root: Root) -> Self {
         Self { root }
     }
@@ -36,9 +36,12 @@ impl System {
     ///
     /// # Errors
     /// [`SystemError::Value`] with the allowed values.
-    pub fn check(&self, key: &SettingKey, value: &str) -> Result<(), SystemError> {
+    pub fn check_setting_value(&self, key: &SettingKey, value: &str) -> Result<(), SystemError> {
         key.setting
-            .check(value, |file| self.root.optional(&key.beside(file)))
+            .check_value(value, |file| {
+                self.root
+                    .read_text_if_readable(&key.sibling_file_path(file))
+            })
             .map_err(|expected| SystemError::Value {
                 setting: key.to_string(),
                 value: value.to_owned(),
@@ -50,58 +53,58 @@ impl System {
     ///
     /// # Errors
     /// The machine has no such setting, or does not let it be read.
-    pub fn read(&self, key: &SettingKey) -> Result<String, SystemError> {
+    pub fn read_setting(&self, key: &SettingKey) -> Result<String, SystemError> {
         match key.setting.mechanism {
-            Access::Text => self.root.text(&key.path()),
+            Access::Text => self.root.read_text(&key.relative_path()),
             Access::Held => {
                 let bytes = self
                     .root
-                    .open(&key.path(), OFlags::RDONLY)
-                    .and_then(read_held);
+                    .open_file(&key.relative_path(), OFlags::RDONLY)
+                    .and_then(read_held_request);
                 bytes.map_err(|source| SystemError::Read {
-                    path: self.root.path(&key.path()),
+                    path: self.root.absolute_path(&key.relative_path()),
                     source,
                 })
             }
             Access::NvmeFeature(_) => {
-                let drive = nvme::admin(&self.root, &key.at.to_string());
-                let feature = ApstFeature::get(&*drive);
+                let drive = nvme::open_drive_or_capture(&self.root, &key.at.to_string());
+                let feature = ApstFeature::read_from_drive(&*drive);
                 Ok(feature
-                    .map_err(|source| self.nvme_error(key, "Get Features", source))?
+                    .map_err(|source| self.nvme_command_error(key, "Get Features", source))?
                     .to_string())
             }
         }
     }
 
-    /// Asks the drive `name`, such as `nvme0`, what it is and can do.
+    /// Asks the drive `name`, such as `nvme0`, for its Identify data.
     ///
     /// # Errors
     /// The drive does not answer, or answers something else.
-    pub fn identify_drive(&self, name: &str) -> Result<Drive, SystemError> {
-        nvme::identify(&self.root, name).map_err(|source| SystemError::Nvme {
-            path: self.root.path(&format!("dev/{name}")),
+    pub fn ask_drive_for_identity(&self, name: &str) -> Result<Drive, SystemError> {
+        nvme::read_drive_identity(&self.root, name).map_err(|source| SystemError::Nvme {
+            path: self.root.absolute_path(&format!("dev/{name}")),
             command: "Identify Controller",
             source,
         })
     }
 
-    /// The error for an NVMe command.
-    pub fn nvme_error(
+    /// The error for a failed NVMe command on a setting's drive.
+    pub fn nvme_command_error(
         &self,
         key: &SettingKey,
         command: &'static str,
         source: std::io::Error,
     ) -> SystemError {
         SystemError::Nvme {
-            path: self.root.path(&key.path()),
+            path: self.root.absolute_path(&key.relative_path()),
             command,
             source,
         }
     }
 }
 
-/// The four bytes of a held request as a decimal number.
-fn read_held(mut file: File) -> std::io::Result<String> {
+/// Reads the four bytes of a request held open, as a decimal number.
+fn read_held_request(mut file: File) -> std::io::Result<String> {
     let mut bytes = [0; 4];
     file.read_exact(&mut bytes)?;
     Ok(i32::from_ne_bytes(bytes).to_string())

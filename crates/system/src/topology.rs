@@ -1,6 +1,6 @@
-//! Parts of a machine: CPUs, idle states, frequency policies, drives.
+//! Finds the parts of a machine: CPUs, idle states, frequency policies, drives.
 
-use wakepath_hardware::idle::is_polling;
+use wakepath_hardware::idle::is_polling_state_name;
 use wakepath_policies::psd::auto_ceiling;
 use wakepath_units::{KernelVersion, Nanoseconds, cpus};
 
@@ -9,7 +9,7 @@ use crate::{At, System, SystemFolder};
 
 /// Name prefixes of block devices other than drives.
 pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
-/// The directory of the CPUs, below the root.
+/// The sysfs directory of the CPUs, below the machine's root.
 pub const CPUS: &str = "sys/devices/system/cpu";
 
 /// A CPU's idle state in sysfs.
@@ -19,17 +19,17 @@ pub struct StateInfo {
     pub index: usize,
     /// The driver's name for the state.
     pub name: String,
-    /// Declared exit latency in us.
+    /// Exit latency that the driver declares, in us.
     pub latency_us: u64,
     /// Declared target residency in us; where the kernel has no file of it, twice the exit latency.
     pub residency_us: u64,
-    /// The residency is assumed.
+    /// Whether the target residency is assumed.
     pub residency_assumed: bool,
     /// The state polls.
     pub polling: bool,
-    /// The driver has it off by default.
+    /// Whether the driver has the state off by default.
     pub off_by_default: bool,
-    /// A user switched the state off.
+    /// Whether a user switched the state off.
     pub disabled: bool,
 }
 
@@ -44,7 +44,10 @@ impl StateInfo {
 ///
 /// # Errors
 /// No such state; the message lists the existing ones.
-pub fn find_state<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateInfo, String> {
+pub fn find_state_by_name<'a>(
+    states: &'a [StateInfo],
+    name: &str,
+) -> Result<&'a StateInfo, String> {
     let found = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
         let known: Vec<String> = states
@@ -58,8 +61,8 @@ pub fn find_state<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateIn
     })
 }
 
-/// The latency just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
-pub fn shallow_ceiling<'a>(
+/// A latency limit just above C1 and C1E ([`auto_ceiling`]); `None` if no state sleeps.
+pub fn latency_just_above_c1<'a>(
     states: impl Iterator<Item = &'a StateInfo> + Clone,
 ) -> Option<Nanoseconds> {
     auto_ceiling(states.filter(|s| !s.polling).map(StateInfo::latency))
@@ -67,39 +70,41 @@ pub fn shallow_ceiling<'a>(
 
 impl System {
     /// The running kernel's release, as `uname -r` prints it.
-    pub fn kernel_release(&self) -> Option<String> {
-        self.root().optional("proc/sys/kernel/osrelease")
+    pub fn read_kernel_release(&self) -> Option<String> {
+        self.root()
+            .read_text_if_readable("proc/sys/kernel/osrelease")
     }
 
-    /// The running kernel, or the nearest whose policies are known ([`KernelVersion::nearest`]); 6.12 if it does not say.
-    pub fn kernel_version(&self) -> KernelVersion {
-        let release = self.kernel_release().unwrap_or_default();
-        KernelVersion::nearest(&release).unwrap_or(KernelVersion::V6_12)
+    /// The running kernel's version, or the nearest whose policies are known ([`KernelVersion::nearest_supported`]); 6.12 if the
+    /// machine does not tell.
+    pub fn nearest_kernel_version(&self) -> KernelVersion {
+        let release = self.read_kernel_release().unwrap_or_default();
+        KernelVersion::nearest_supported(&release).unwrap_or(KernelVersion::V6_12)
     }
 
     /// Numbers of online CPUs.
     pub fn cpus(&self) -> Vec<usize> {
-        let list = self.root().optional(&format!("{CPUS}/online"));
-        let mut present = self.root().numbered(CPUS, "cpu");
-        if let Some(online) = list.as_deref().and_then(cpus::parse) {
+        let list = self.root().read_text_if_readable(&format!("{CPUS}/online"));
+        let mut present = self.root().list_entry_numbers(CPUS, "cpu");
+        if let Some(online) = list.as_deref().and_then(cpus::parse_cpu_list) {
             present.retain(|cpu| online.contains(cpu));
         }
         present
     }
 
-    /// The idle governor that runs. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, only have the file that
-    /// nobody can write.
-    pub fn idle_governor(&self) -> Option<String> {
+    /// The idle governor in use. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, have it in a
+    /// read-only file of another name.
+    pub fn read_idle_governor(&self) -> Option<String> {
         let cpuidle = self.root().folder(format!("{CPUS}/cpuidle"));
         cpuidle
-            .optional("current_governor")
-            .or_else(|| cpuidle.optional("current_governor_ro"))
+            .read_text_if_readable("current_governor")
+            .or_else(|| cpuidle.read_text_if_readable("current_governor_ro"))
     }
 
     /// The idle states of a CPU, shallowest first; empty without cpuidle.
-    pub fn idle_states(&self, cpu: usize) -> Vec<StateInfo> {
+    pub fn read_idle_states(&self, cpu: usize) -> Vec<StateInfo> {
         let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
-        let states = self.root().numbered(&directory, "state");
+        let states = self.root().list_entry_numbers(&directory, "state");
         states
             .into_iter()
             .filter_map(|index| {
@@ -112,32 +117,38 @@ impl System {
     /// Frequency policies, by their first CPU. Policies with only offline CPUs are left out: the kernel keeps the
     /// directory and refuses access to its files (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
     pub fn cpufreq_policies(&self) -> Vec<usize> {
-        let mut policies = self.root().numbered(&format!("{CPUS}/cpufreq"), "policy");
+        let mut policies = self
+            .root()
+            .list_entry_numbers(&format!("{CPUS}/cpufreq"), "policy");
         policies.retain(|policy| {
             let cpus = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
-            !self.root().exists(&cpus) || self.root().optional(&cpus).is_some_and(|c| !c.is_empty())
+            !self.root().exists(&cpus)
+                || self
+                    .root()
+                    .read_text_if_readable(&cpus)
+                    .is_some_and(|c| !c.is_empty())
         });
         policies
     }
 
-    /// CPUs in a frequency policy.
-    pub fn policy_cpus(&self, policy: usize) -> Vec<usize> {
+    /// The CPUs in a frequency policy.
+    pub fn cpus_of_cpufreq_policy(&self, policy: usize) -> Vec<usize> {
         let list = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
-        let text = self.root().optional(&list).unwrap_or_default();
+        let text = self.root().read_text_if_readable(&list).unwrap_or_default();
         text.split_whitespace()
             .filter_map(|cpu| cpu.parse().ok())
             .collect()
     }
 
-    /// The NVMe controllers by name.
-    pub fn drives(&self) -> Vec<String> {
-        let numbers = self.root().numbered("sys/class/nvme", "nvme");
+    /// Names of the NVMe controllers, such as `nvme0`.
+    pub fn nvme_drive_names(&self) -> Vec<String> {
+        let numbers = self.root().list_entry_numbers("sys/class/nvme", "nvme");
         numbers.into_iter().map(|n| format!("nvme{n}")).collect()
     }
 
-    /// Block devices that are drives, NVMe first.
-    pub fn disks(&self) -> Vec<String> {
-        let mut disks = self.root().names("sys/block");
+    /// Names of the block devices that are drives, NVMe first.
+    pub fn drive_block_devices(&self) -> Vec<String> {
+        let mut disks = self.root().list_names("sys/block");
         disks.retain(|name| {
             !VIRTUAL_DISK_PREFIXES
                 .iter()
@@ -148,13 +159,13 @@ impl System {
     }
 
     /// Controller for a namespace: `nvme0` for `nvme0n1`.
-    pub fn controller(&self, disk: &str) -> Option<String> {
-        let mut drives = self.drives().into_iter();
+    pub fn controller_of_namespace(&self, disk: &str) -> Option<String> {
+        let mut drives = self.nvme_drive_names().into_iter();
         drives.find(|drive| is_namespace(disk, drive))
     }
 
-    /// All places in a scope.
-    pub fn places(&self, scope: SettingScope) -> Vec<At> {
+    /// All parts of the machine that settings of a scope belong to.
+    pub fn places_in_scope(&self, scope: SettingScope) -> Vec<At> {
         match scope {
             SettingScope::System => vec![At::System],
             SettingScope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
@@ -163,12 +174,12 @@ impl System {
                 .into_iter()
                 .map(At::CpufreqPolicy)
                 .collect(),
-            SettingScope::Drive => self.drives().into_iter().map(At::Drive).collect(),
+            SettingScope::Drive => self.nvme_drive_names().into_iter().map(At::Drive).collect(),
             SettingScope::IdleState => self
                 .cpus()
                 .into_iter()
                 .flat_map(|cpu| {
-                    let states = self.idle_states(cpu).into_iter();
+                    let states = self.read_idle_states(cpu).into_iter();
                     states.map(move |s| At::IdleState {
                         cpu,
                         state: s.index,
@@ -186,21 +197,24 @@ fn is_namespace(disk: &str, drive: &str) -> bool {
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Reads an idle state; `None` without name or latency.
+/// Reads an idle state of a CPU; `None` without name or latency.
 fn read_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
-    let name = folder.optional("name")?;
-    let latency_us = folder.number("latency")?;
-    let told = folder.number("residency");
+    let name = folder.read_text_if_readable("name")?;
+    let latency_us = folder.read_number_if_readable("latency")?;
+    let told = folder.read_number_if_readable("residency");
     Some(StateInfo {
         index,
         latency_us,
-        // Old kernels, including phones', lack the file. acpi_idle uses this factor (`latency_factor`,
-        // `drivers/acpi/processor_idle.c`).
+        // Old kernels, including phones', lack the file of the target residency. acpi_idle uses this factor
+        // (`latency_factor`, `drivers/acpi/processor_idle.c`).
         residency_us: told.unwrap_or(latency_us.saturating_mul(2)),
         residency_assumed: told.is_none(),
-        polling: is_polling(&name),
-        off_by_default: folder.optional("default_status").as_deref() == Some("disabled"),
-        disabled: folder.optional("disable").is_some_and(|text| text != "0"),
+        polling: is_polling_state_name(&name),
+        off_by_default: folder.read_text_if_readable("default_status").as_deref()
+            == Some("disabled"),
+        disabled: folder
+            .read_text_if_readable("disable")
+            .is_some_and(|text| text != "0"),
         name,
     })
 }

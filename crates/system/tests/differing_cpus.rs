@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use wakepath_hardware::Machine;
-use wakepath_system::capture::machine::describe;
+use wakepath_system::capture::machine::describe_machine;
 use wakepath_system::{Root, System};
 
 fn set(root: &Path, path: &str, value: &str) {
@@ -22,7 +22,8 @@ fn set(root: &Path, path: &str, value: &str) {
 }
 
 fn machine(root: &Path) -> Machine {
-    let (machine, _) = describe(&System::new(Root::at(root)), "captured").unwrap();
+    let (machine, _) =
+        describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
     // What a machine file says is read again.
     let text = machine.to_toml().unwrap();
     Machine::parse(&text, "captured.toml").unwrap()
@@ -121,13 +122,14 @@ fn each_kind_of_core_has_its_own_idle_states() {
     };
     assert!((exit(1) - exit(0) * 660.0 / was).abs() < 1e-6);
     // A state that one kind lacks is not used there; one that the first CPU lacks is told.
-    let (_, notes) = describe(&System::new(Root::at(root)), "captured").unwrap();
+    let (_, notes) = describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
     assert!(
         !notes.iter().any(|n| n.contains("idle states")),
         "{notes:?}"
     );
     set(root, &path(1, deepest, "name"), "C99");
-    let (lacks, notes) = describe(&System::new(Root::at(root)), "captured").unwrap();
+    let (lacks, notes) =
+        describe_machine(&System::new(Root::at_directory(root)), "captured").unwrap();
     assert!(own(&lacks, 1)[deepest].2 && !own(&lacks, 0)[deepest].2);
     assert!(
         notes
@@ -141,7 +143,7 @@ fn each_kind_of_core_has_its_own_idle_states() {
 fn cpus_that_are_kept_free_are_known() {
     let laptop = captured::copy_of_laptop();
     let root = laptop.path();
-    assert!(machine(root).isolation.is_none());
+    assert!(machine(root).isolation.isolates_no_cpu());
     set(root, "sys/devices/system/cpu/isolated", "1");
     set(root, "sys/devices/system/cpu/nohz_full", "(null)");
     set(root, "proc/cmdline", "quiet isolcpus=managed_irq,domain,1");

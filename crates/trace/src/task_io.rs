@@ -13,9 +13,9 @@ use crate::recording::{
     Block, Event, EventKind, IdlePeriod, Metadata, QueueStep, Reader, RecordingError, TaskStep,
 };
 
-/// Most tasks and most requests in flight that are followed: a damaged recording may have any number.
+/// Limits on the tasks, and on the requests in flight, that are followed: a damaged recording may have any number.
 const MAX_FOLLOWED: usize = 1 << 16;
-/// Most sizes of requests that are kept apart for a task.
+/// Limit on the request sizes that are counted apart for a task.
 const MAX_SIZES: usize = 256;
 
 /// The I/O in a recording, by task.
@@ -27,11 +27,11 @@ pub struct TaskIoProfile {
     pub tasks: BTreeMap<u32, TaskIo>,
     /// Requests without a waiting task, as from write-back and read-ahead.
     pub background: u64,
-    /// Requests whose submitter is not known.
+    /// Number of requests whose submitting task is not recorded.
     pub unknown_submitter: u64,
-    /// Requests without data, as flushes.
+    /// Number of requests without data, such as flushes.
     pub without_data: u64,
-    /// Requests beyond the most tasks, or the most requests in flight, that are followed.
+    /// Number of requests left out because too many tasks, or too many requests in flight, were being followed.
     pub not_followed: u64,
     /// CPU bursts left out, because another task with I/O ran on the CPU meanwhile.
     pub shared_bursts: u64,
@@ -44,21 +44,21 @@ pub struct TaskIo {
     pub name: Option<String>,
     /// Number of requests by direction and size.
     pub sizes: BTreeMap<RequestSize, u64>,
-    /// Requests that begin where the last request of the same direction ended.
+    /// Number of requests that begin where the task's last request of the same direction ended.
     pub sequential: u64,
-    /// First sector of the lowest request.
+    /// First sector of the task's request with the lowest address.
     pub first_sector: u64,
-    /// Sector behind the highest request.
+    /// Sector behind the task's request with the highest address.
     pub end_sector: u64,
-    /// Most requests in flight at a time.
+    /// Largest number of the task's requests in flight at a time.
     pub most_in_flight: u32,
-    /// Pauses in which the CPU slept.
+    /// Number of pauses in which the task's CPU slept.
     pub pauses: u64,
-    /// Total time asleep in pauses, in ns, without exit latencies.
+    /// Total time that the task slept in pauses, in ns, without exit latencies.
     pub asleep_ns: u64,
     /// Total CPU time between running again and the next request, in ns.
     pub burst_ns: u64,
-    /// Requests with a known burst.
+    /// Number of requests preceded by a CPU burst of known length.
     pub bursts: u64,
 }
 
@@ -73,7 +73,7 @@ pub struct RequestSize {
 
 impl TaskIo {
     /// Number of requests that read, or that write.
-    pub fn requests(&self, write: bool) -> u64 {
+    pub fn count_requests(&self, write: bool) -> u64 {
         let sizes = self.sizes.iter().filter(|(size, _)| size.write == write);
         sizes.map(|(_, count)| count).sum()
     }
@@ -84,10 +84,10 @@ impl TaskIo {
 /// # Errors
 /// The recording cannot be read.
 pub fn collect_task_io(reader: &mut Reader) -> Result<TaskIoProfile, RecordingError> {
-    let extent = reader.extent()?;
+    let extent = reader.time_range()?;
     let mut collector = Collector::new(reader.metadata());
-    reader.for_each(|event| {
-        collector.take(&event);
+    reader.for_each_event(|event| {
+        collector.collect_event(&event);
         Ok::<(), RecordingError>(())
     })?;
     let mut profile = collector.profile;
@@ -98,37 +98,37 @@ pub fn collect_task_io(reader: &mut Reader) -> Result<TaskIoProfile, RecordingEr
     Ok(profile)
 }
 
-/// A place on a device.
+/// A sector on a block device.
 type DeviceSector = (u32, u64);
 
 /// State of a task between its requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct TaskState {
     in_flight: u32,
-    /// End of the last request by direction: reads, writes.
+    /// Sector behind the task's last request by direction: reads, writes.
     next_sector: [Option<u64>; 2],
-    /// The pause since the last completion.
+    /// The task's pause since its last completion, if it is in one.
     pause: Option<Pause>,
 }
 
 /// A task's pause up to now, and the stretch of it that still lasts.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
-    /// When the task ran again, and the stretch began.
+    /// When the task ran again, and the present stretch of its pause began.
     time: u64,
-    /// The CPU on which it did.
+    /// The CPU on which the present stretch of the pause began.
     cpu: u32,
-    /// That CPU's idle time so far.
+    /// Idle time of that CPU when the stretch began, in ns.
     idle_ns: u64,
-    /// The task was seen to run after its last completion.
+    /// Whether the task was seen to run after its last completion.
     ran: bool,
-    /// When a wake-up of the task began that it has not run after yet.
+    /// When a wake-up of the task began, if the task has not run since.
     waking: Option<u64>,
-    /// Sleep in earlier stretches, in ns.
+    /// Sleep in earlier stretches of the pause, in ns.
     asleep_ns: u64,
-    /// CPU time in earlier stretches, in ns.
+    /// CPU time in earlier stretches of the pause, in ns.
     burst_ns: u64,
-    /// Another task with I/O ran on the CPU in some stretch.
+    /// Whether another task with I/O ran on the CPU in some stretch of the pause.
     shared: bool,
 }
 
@@ -142,14 +142,14 @@ struct CpuIdleTime {
     last_exit: u64,
 }
 
-/// Collects tasks' I/O from events in order of time.
+/// Collects the I/O of tasks from a recording's events in order of time.
 struct Collector {
     profile: TaskIoProfile,
     states: HashMap<u32, TaskState>,
     /// Submitter of each request in flight.
     in_flight: BTreeMap<DeviceSector, u32>,
     idle: HashMap<u32, CpuIdleTime>,
-    /// The last task seen to run on each CPU, and since when.
+    /// The last task seen to run on each CPU, and since when, in ns.
     last_runs: HashMap<u32, (u32, u64)>,
     /// Exit latencies by CPU and state, in ns.
     exit_latencies: HashMap<u32, Vec<u64>>,
@@ -174,14 +174,14 @@ impl Collector {
         }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn collect_event(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Idle(period) => self.add_idle(event.time.0, event.cpu, period),
+            EventKind::Idle(period) => self.add_idle_period(event.time.0, event.cpu, period),
             EventKind::Queueing(QueueStep::Queued {
                 block,
                 task,
                 background,
-            }) => self.queue(event.time, event.cpu, block, *task, *background),
+            }) => self.note_bio_submission(event.time, event.cpu, block, *task, *background),
             EventKind::Queueing(QueueStep::Remapped {
                 block,
                 from_device,
@@ -191,15 +191,15 @@ impl Collector {
                     self.in_flight.insert((block.device, block.sector), task);
                 }
             }
-            EventKind::BlockComplete(block) => self.complete(event.time, event.cpu, block),
+            EventKind::BlockComplete(block) => self.complete_request(event.time, event.cpu, block),
             EventKind::Task {
                 task,
                 step: TaskStep::Waking,
-            } => self.wake(event.time, *task),
+            } => self.note_wake_up_start(event.time, *task),
             EventKind::Task {
                 task,
                 step: TaskStep::Running,
-            } => self.resume(event.time, event.cpu, *task),
+            } => self.note_task_runs(event.time, event.cpu, *task),
             EventKind::Lost { .. } => {
                 self.in_flight.clear();
                 self.states.clear();
@@ -209,7 +209,7 @@ impl Collector {
     }
 
     /// Adds an idle period that ends at `time`.
-    fn add_idle(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
+    fn add_idle_period(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
         let exits = self.exit_latencies.get(&cpu);
         let exit = exits.and_then(|exits| exits.get(usize::from(period.state)));
         let idle = self.idle.entry(cpu).or_default();
@@ -218,8 +218,8 @@ impl Collector {
         idle.last_exit = exit.copied().unwrap_or(0);
     }
 
-    /// A task submits a bio.
-    fn queue(
+    /// Notes a bio that a task submits, which ends the task's pause.
+    fn note_bio_submission(
         &mut self,
         time: Nanoseconds,
         cpu: u32,
@@ -247,7 +247,7 @@ impl Collector {
             self.profile.not_followed += 1;
             return;
         }
-        // A bio on a stacked device comes again on the device below.
+        // A bio on a stacked device, such as LVM, is submitted a second time to the device below.
         if self.in_flight.insert(place, task).is_some() {
             return;
         }
@@ -259,14 +259,14 @@ impl Collector {
         if let Some(mut pause) = state.pause.take() {
             let idle = self.idle.get(&cpu).copied().unwrap_or_default();
             let last_run = self.last_runs.get(&pause.cpu).copied();
-            pause.end_stretch(task, time.0, cpu, idle, last_run);
+            pause.split_stretch_into_sleep_and_burst(task, time.0, cpu, idle, last_run);
             io.add_pause(&pause);
             self.profile.shared_bursts += u64::from(pause.shared);
         }
     }
 
-    /// A request completes, perhaps with several bios inside.
-    fn complete(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
+    /// Notes the completion of a request, perhaps with several bios inside; its task's pause may begin.
+    fn complete_request(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
         let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
         let first = (block.device, block.sector);
         let end = (block.device, block.sector.saturating_add(sectors));
@@ -277,23 +277,24 @@ impl Collector {
             };
             state.in_flight = state.in_flight.saturating_sub(1);
             if state.in_flight == 0 {
-                // A task that polls never sleeps, so the completion counts until the task is seen to run again.
+                // A polling task never sleeps, so its pause counts from the completion until the task is seen to run
+                // again.
                 let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
                 state.pause = Some(Pause::begin(time.0, cpu, idle_ns));
             }
         }
     }
 
-    /// A wake-up of a task begins.
-    fn wake(&mut self, time: Nanoseconds, task: u32) {
+    /// Notes that a wake-up of a task begins.
+    fn note_wake_up_start(&mut self, time: Nanoseconds, task: u32) {
         let state = self.states.get_mut(&task);
         if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
             pause.waking = Some(time.0);
         }
     }
 
-    /// A task runs again after waiting for I/O, or within its pause.
-    fn resume(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
+    /// Notes that a task runs again, after waiting for I/O or within its pause.
+    fn note_task_runs(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
         let idle = self.idle.get(&cpu).copied().unwrap_or_default();
         let state = self.states.get_mut(&task);
         if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
@@ -301,7 +302,7 @@ impl Collector {
             if pause.ran {
                 let last_run = self.last_runs.get(&pause.cpu).copied();
                 let until = pause.waking.unwrap_or(time.0);
-                pause.end_stretch(task, until, cpu, idle, last_run);
+                pause.split_stretch_into_sleep_and_burst(task, until, cpu, idle, last_run);
                 next.asleep_ns = pause.asleep_ns;
                 next.burst_ns = pause.burst_ns;
                 next.shared = pause.shared;
@@ -327,11 +328,11 @@ impl Pause {
         }
     }
 
-    /// Divides the stretch up to `until` into sleep and CPU burst.
+    /// Divides the stretch of a pause up to `until` into sleep and CPU burst.
     ///
     /// The task is on `cpu` now, whose idle time is `idle`. `last_run`: the last task seen on the CPU where the stretch
     /// began, and since when.
-    fn end_stretch(
+    fn split_stretch_into_sleep_and_burst(
         &mut self,
         task: u32,
         until: u64,
@@ -350,7 +351,7 @@ impl Pause {
             overlap
         };
         let idle_in_stretch = idle_ns.min(stretch);
-        // A wake-up from elsewhere comes before the exit.
+        // A wake-up by another CPU comes before the sleeping CPU's exit from idle.
         let exit = if end <= until { idle.last_exit } else { 0 };
         let asleep_ns = idle_in_stretch.saturating_sub(exit);
         self.asleep_ns = self.asleep_ns.saturating_add(asleep_ns);
@@ -381,7 +382,7 @@ impl TaskIo {
         self.end_sector = self.end_sector.max(end);
     }
 
-    /// Adds a pause that is over. A burst that others shared the CPU with is not known.
+    /// Adds a pause that is over to the task's totals. A CPU burst in which another task ran there counts as unknown.
     fn add_pause(&mut self, pause: &Pause) {
         self.pauses += u64::from(pause.asleep_ns > 0);
         self.asleep_ns = self.asleep_ns.saturating_add(pause.asleep_ns);
@@ -452,7 +453,7 @@ mod tests {
         };
         let mut collector = Collector::new(&metadata);
         for (time, cpu, kind) in events {
-            collector.take(&Event {
+            collector.collect_event(&Event {
                 time: Nanoseconds(time * US),
                 cpu: *cpu,
                 kind: *kind,
@@ -476,7 +477,7 @@ mod tests {
         let io = &profile.tasks[&task];
         assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
         assert_eq!((io.bursts, io.burst_ns), (1, 25 * US));
-        assert_eq!((io.requests(false), io.sequential), (2, 1));
+        assert_eq!((io.count_requests(false), io.sequential), (2, 1));
     }
 
     fn step(task: u32, step: TaskStep) -> EventKind {

@@ -67,11 +67,11 @@ fn import_with(
     let out = folder.path().join("out.parquet");
     let mut writer = Writer::create(&out, Overwrite::No, Metadata::default()).unwrap();
     let imported = what(&mut writer).map_err(|error| error.to_string())?;
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     let mut reader = Reader::open(&out).unwrap();
     let mut events = Vec::new();
     reader
-        .for_each(|event| {
+        .for_each_event(|event| {
             events.push(event);
             Ok::<_, RecordingError>(())
         })
@@ -709,7 +709,7 @@ fn what_is_said_of_several_files_adds_up() {
         &mut |_| (),
     )
     .unwrap();
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     let alone = of(&["lossy.txt"]).metadata;
     assert_eq!(alone.recorded.sleep_length, DataQuality::Inferred);
     for names in [
@@ -918,7 +918,7 @@ fn damaged_real_files_are_recordings_or_errors() {
 fn read_all(bytes: Vec<u8>) -> Result<u64, RecordingError> {
     let mut reader = Reader::new(bytes::Bytes::from(bytes), None, Path::new("memory"))?;
     let mut events = 0;
-    reader.for_each(|_| {
+    reader.for_each_event(|_| {
         events += 1;
         Ok::<_, RecordingError>(())
     })?;

@@ -1,114 +1,114 @@
-//! The result of a search.
+//! The answer of a search for policy sets.
 
 use serde::Serialize;
 use wakepath_compare::Gain;
 
-/// The result of a search.
+/// The answer of a search for policy sets.
 #[derive(Clone, Debug, Serialize)]
 pub struct SearchAnswer {
-    /// The deciding metric's name.
+    /// Name of the metric that decides.
     pub objective: String,
-    /// The deciding metric's unit.
+    /// Unit of the metric that decides.
     pub unit: String,
-    /// Unchanged policies, on the finalists' fresh seeds.
+    /// Figures of unchanged policies, on the finalists' fresh seeds.
     pub in_force: Finalist,
-    /// The best set; `None` where no finalist keeps every condition.
+    /// The best policy set; `None` where no finalist keeps every condition.
     pub best: Option<Finalist>,
-    /// The other finalists: the best first. Without an answer, the nearest first.
+    /// The other finalists, the best first. If there is no best set, the nearest to the conditions first.
     pub next: Vec<Finalist>,
-    /// Each part's contribution to the best set.
+    /// What each policy of the best set contributes.
     pub contributions: Vec<Contribution>,
-    /// How many sets there are to choose from.
+    /// Number of policy sets to choose from.
     pub space: usize,
-    /// How many sets were tried.
+    /// Number of policy sets that were tried.
     pub tried: usize,
-    /// Every set was tried.
+    /// Whether every policy set was tried.
     pub is_exhaustive: bool,
     /// The budget in simulated requests.
     pub budget: u64,
-    /// Requests that were simulated.
+    /// Number of requests that were simulated.
     pub simulated: u64,
     /// The seed.
     pub seed: u64,
-    /// Fresh runs behind each finalist's figures.
+    /// Number of fresh runs behind each finalist's figures.
     pub repeats: u32,
     /// Confidence level of each finalist's intervals, corrected for the number of finalists.
     pub level: f64,
-    /// Mechanisms named but not simulated.
+    /// Mechanisms that the user named but that cannot be simulated.
     pub left_out: Vec<String>,
-    /// Remarks beside the figures.
+    /// Remarks for the user beside the figures.
     pub notes: Vec<String>,
 }
 
-/// A set on fresh seeds.
+/// A policy set with its figures on fresh seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finalist {
-    /// The set as `apply` takes it; `unchanged` for what is in force.
+    /// The policy set as `apply` takes it; `unchanged` for what is in force.
     pub set: String,
-    /// Number of parts changed.
+    /// Number of mechanisms that the set changes.
     pub changes: usize,
     /// The objective's mean.
     pub objective: f64,
-    /// The interval around the objective's mean.
+    /// The confidence interval around the objective's mean.
     pub interval: Option<[f64; 2]>,
     /// The objective's gain over unchanged policies; `None` for the unchanged policies.
     pub gain: Option<Gain>,
-    /// Figures of each load.
+    /// Figures of the set for each load.
     pub loads: Vec<LoadFigures>,
-    /// Each condition with each load concerned.
+    /// Each condition with each load that it concerns.
     pub conditions: Vec<KeptCondition>,
 }
 
 impl Finalist {
-    /// Whether nothing differs from what is in force.
+    /// Whether the set changes nothing of what is in force.
     pub fn is_in_force(&self) -> bool {
         self.changes == 0
     }
 
-    /// Whether the means keep every condition.
+    /// Whether the means of the set's metrics keep every condition.
     pub fn keeps_conditions(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_kept)
     }
 
-    /// Whether the whole interval keeps every condition.
+    /// Whether the whole confidence intervals keep every condition.
     pub fn surely_keeps_conditions(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_sure)
     }
 }
 
-/// Figures of a load.
+/// A policy set's figures for one load.
 #[derive(Clone, Debug, Serialize)]
 pub struct LoadFigures {
     /// Name of the load.
     pub load: String,
-    /// Metrics by name: the means over fresh seeds.
+    /// Means of the metrics over fresh seeds, by name.
     pub metrics: Vec<(String, f64)>,
 }
 
-/// A condition on a load.
+/// How well a policy set keeps a condition on a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeptCondition {
-    /// The condition, as written.
+    /// The condition, as the user wrote it.
     pub condition: String,
-    /// The search added it: the load asks for no rate.
+    /// Whether the search added the condition, because the load asks for no rate.
     pub is_implied: bool,
     /// Name of the load.
     pub load: String,
     /// The metric's mean.
     pub value: f64,
-    /// The interval around the mean.
+    /// The confidence interval around the metric's mean.
     pub interval: Option<[f64; 2]>,
     /// The limit in the metric's unit.
     pub limit: f64,
-    /// Distance within the limit in percent of the limit; negative: broken.
+    /// Distance within the limit in percent of the limit; negative: the condition is broken.
     pub margin_percent: f64,
-    /// The mean keeps the condition.
+    /// Whether the mean keeps the condition.
     pub is_kept: bool,
-    /// The whole interval keeps the condition.
+    /// Whether the whole confidence interval keeps the condition.
     pub is_sure: bool,
 }
 
-/// A part's contribution: figures without the part.
+/// What a policy contributes to a set: the set's figures without the policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contribution {
     /// The policy.

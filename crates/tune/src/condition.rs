@@ -7,22 +7,23 @@ use wakepath_results::{Condition, Metric};
 
 use crate::TuneError;
 
-/// A limit for a metric, in one load or in every load.
+/// A condition on the answer: a limit for a metric, in one load or in every load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadCondition {
     /// The metric, the direction and the limit. The limit is in the metric's unit, or in percent.
     pub condition: Condition,
-    /// The load; `None`: every load.
+    /// Name of the load; `None`: every load.
     pub load: Option<String>,
-    /// The limit is a change in percent against unchanged policies.
+    /// Whether the limit is a change in percent against unchanged policies.
     pub is_relative: bool,
-    /// The condition was added because the load asks for no rate.
+    /// Whether the condition was added because the load asks for no rate.
     pub is_implied: bool,
 }
 
 impl LoadCondition {
-    /// A load without a rate saves power by doing less: `iops` must stay near the present rate.
-    pub fn least_iops(load: &str) -> Self {
+    /// The condition that `iops` of a load without a rate stays near the present rate: such a load could save power by
+    /// doing less.
+    pub fn iops_near_present(load: &str) -> Self {
         Self {
             condition: Condition {
                 metric: "iops".to_owned(),
@@ -42,7 +43,7 @@ impl LoadCondition {
     }
 
     /// The limit in the metric's unit, where `in_force` is the metric's value under what is in force.
-    pub fn limit(&self, in_force: f64) -> f64 {
+    pub fn limit_in_metric_unit(&self, in_force: f64) -> f64 {
         if self.is_relative {
             in_force * (1.0 + self.condition.limit / 100.0)
         } else {
@@ -50,29 +51,29 @@ impl LoadCondition {
         }
     }
 
-    /// Whether a value keeps the condition.
-    pub fn keeps(&self, value: f64, in_force: f64) -> bool {
+    /// Whether a metric's value keeps the condition.
+    pub fn is_kept_by(&self, value: f64, in_force: f64) -> bool {
         let condition = Condition {
-            limit: self.limit(in_force),
+            limit: self.limit_in_metric_unit(in_force),
             ..self.condition.clone()
         };
         condition.keeps(value)
     }
 
-    /// Distance beyond the limit as a share of the limit; 0 where the condition is kept.
-    pub fn excess(&self, value: f64, in_force: f64) -> f64 {
-        if self.keeps(value, in_force) {
+    /// Distance of a metric's value beyond the limit as a share of the limit; 0 where the condition is kept.
+    pub fn share_beyond_limit(&self, value: f64, in_force: f64) -> f64 {
+        if self.is_kept_by(value, in_force) {
             return 0.0;
         }
-        let limit = self.limit(in_force);
+        let limit = self.limit_in_metric_unit(in_force);
         let distance = (value - limit).abs();
-        // A value at a limit that excludes itself breaks the condition, too.
+        // A value exactly at a limit that excludes itself breaks the condition, too.
         (distance / limit.abs().max(f64::MIN_POSITIVE)).max(1e-9)
     }
 
-    /// Distance within the limit in percent of the limit; negative where the condition is broken.
-    pub fn margin(&self, value: f64, in_force: f64) -> f64 {
-        let limit = self.limit(in_force);
+    /// Distance of a metric's value within the limit in percent of the limit; negative where the condition is broken.
+    pub fn margin_percent(&self, value: f64, in_force: f64) -> f64 {
+        let limit = self.limit_in_metric_unit(in_force);
         let distance = if self.condition.below {
             limit - value
         } else {
@@ -81,9 +82,9 @@ impl LoadCondition {
         100.0 * distance / limit.abs().max(f64::MIN_POSITIVE)
     }
 
-    /// A note if the limit looks like another unit: a thousand times away from what is in force.
-    pub fn unit_note(&self, in_force: f64) -> Option<String> {
-        let limit = self.limit(in_force);
+    /// A note if the limit seems to be in another unit: a thousand times away from what is in force.
+    pub fn note_if_unit_looks_wrong(&self, in_force: f64) -> Option<String> {
+        let limit = self.limit_in_metric_unit(in_force);
         if self.is_relative || limit <= 0.0 || in_force <= 0.0 {
             return None;
         }
@@ -105,14 +106,14 @@ impl FromStr for LoadCondition {
         let trimmed = text.trim();
         let without_percent = trimmed.strip_suffix('%');
         let absolute = without_percent.unwrap_or(trimmed);
-        let (plain, load) = split_load(absolute).map_err(refuse)?;
+        let (plain, load) = split_off_load(absolute).map_err(refuse)?;
         let condition: Condition = plain
             .parse()
-            .map_err(|_| refuse(explain_condition(&plain)))?;
+            .map_err(|_| refuse(explain_faulty_condition(&plain)))?;
         let Some(metric) = Metric::find(&condition.metric) else {
-            return Err(refuse(unknown_metric(&condition.metric)));
+            return Err(refuse(unknown_metric_message(&condition.metric)));
         };
-        if without_percent.is_some() && metric.unit != "%" && !has_sign(absolute) {
+        if without_percent.is_some() && metric.unit != "%" && !has_signed_number(absolute) {
             return Err(refuse(format!(
                 "a change of what is in force has a sign, as in `{} <= +5%`",
                 metric.name
@@ -121,16 +122,16 @@ impl FromStr for LoadCondition {
         Ok(Self {
             condition,
             load,
-            is_relative: without_percent.is_some() && has_sign(absolute),
+            is_relative: without_percent.is_some() && has_signed_number(absolute),
             is_implied: false,
         })
     }
 }
 
-/// The sentence for an unknown metric.
-pub(crate) fn unknown_metric(name: &str) -> String {
+/// The message for an unknown metric.
+pub(crate) fn unknown_metric_message(name: &str) -> String {
     let names = wakepath_results::METRICS.iter().map(|metric| &*metric.name);
-    let near = wakepath_units::spelling::nearest(name, names.clone());
+    let near = wakepath_units::spelling::similar_name(name, names.clone());
     if let Some(near) = near {
         format!("no metric `{name}`; did you mean `{near}`?")
     } else {
@@ -139,14 +140,14 @@ pub(crate) fn unknown_metric(name: &str) -> String {
     }
 }
 
-/// Whether the number behind the comparison has a sign.
-fn has_sign(text: &str) -> bool {
+/// Whether the number behind the comparison has a sign, as in `<= +5%`.
+fn has_signed_number(text: &str) -> bool {
     let number = text.rsplit(['<', '>', '=']).next().unwrap_or("");
     number.trim_start().starts_with(['+', '-'])
 }
 
-/// `p99_us(load1) < 150` without the load, and the load.
-fn split_load(text: &str) -> Result<(String, Option<String>), String> {
+/// Splits `p99_us(load1) < 150` into the condition without the load, and the load.
+fn split_off_load(text: &str) -> Result<(String, Option<String>), String> {
     let Some((metric, rest)) = text.split_once('(') else {
         return Ok((text.to_owned(), None));
     };
@@ -159,8 +160,8 @@ fn split_load(text: &str) -> Result<(String, Option<String>), String> {
     ))
 }
 
-/// Explains a faulty condition.
-fn explain_condition(text: &str) -> String {
+/// Explains what is wrong with a condition.
+fn explain_faulty_condition(text: &str) -> String {
     let limit = text.rsplit(['<', '>', '=']).next().unwrap_or("").trim();
     let metric = text.split(['<', '>']).next().unwrap_or("").trim();
     let has_unit = limit.starts_with(|c: char| c.is_ascii_digit())
@@ -220,8 +221,8 @@ mod tests {
     #[test]
     fn a_relative_limit_counts_from_what_is_in_force() {
         let condition = parse("p99_us <= +5%");
-        assert!(condition.keeps(105.0, 100.0));
-        assert!(!condition.keeps(105.1, 100.0));
+        assert!(condition.is_kept_by(105.0, 100.0));
+        assert!(!condition.is_kept_by(105.1, 100.0));
     }
 
     #[test]
@@ -244,16 +245,24 @@ mod tests {
 
     #[test]
     fn a_limit_in_milliseconds_is_noted() {
-        assert!(parse("p99_us < 0.15").unit_note(142.0).is_some());
-        assert!(parse("p99_us < 150").unit_note(142.0).is_none());
+        assert!(
+            parse("p99_us < 0.15")
+                .note_if_unit_looks_wrong(142.0)
+                .is_some()
+        );
+        assert!(
+            parse("p99_us < 150")
+                .note_if_unit_looks_wrong(142.0)
+                .is_none()
+        );
     }
 
     #[test]
     fn the_margin_is_negative_where_the_condition_is_broken() {
         let condition = parse("p99_us < 100");
-        assert!(condition.margin(90.0, 0.0) > 0.0);
-        assert!(condition.margin(110.0, 0.0) < 0.0);
-        assert!(condition.excess(110.0, 0.0) > 0.0);
-        assert!(condition.excess(90.0, 0.0) <= 0.0);
+        assert!(condition.margin_percent(90.0, 0.0) > 0.0);
+        assert!(condition.margin_percent(110.0, 0.0) < 0.0);
+        assert!(condition.share_beyond_limit(110.0, 0.0) > 0.0);
+        assert!(condition.share_beyond_limit(90.0, 0.0) <= 0.0);
     }
 }

@@ -1,17 +1,17 @@
-//! Why there is no answer.
+//! Why a search gives no answer.
 
-/// Why there is no answer.
+/// Why a search gives no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// An unreadable condition, or one with an unknown name.
+    /// A condition is unreadable, or has an unknown name.
     #[error("{condition}: {problem}")]
     Condition {
-        /// The condition, as written.
+        /// The condition, as the user wrote it.
         condition: String,
-        /// The fault, and the right form.
+        /// What is wrong with the condition, and the right form.
         problem: String,
     },
-    /// A load with impossible hours or a name given twice.
+    /// A load has impossible hours, or a name that was given twice.
     #[error("{load}: {problem}")]
     Load {
         /// The load's name.
@@ -19,10 +19,10 @@ pub enum TuneError {
         /// The fault.
         problem: String,
     },
-    /// A name outside the space.
+    /// A mechanism's name is unknown.
     #[error("{0}")]
     Space(String),
-    /// The objective has no value in a load.
+    /// The objective has no value in one of the loads.
     #[error("{metric} has no value for {load}: {hint}")]
     NoMetric {
         /// The metric's name.
@@ -42,12 +42,12 @@ pub enum TuneError {
     Budget {
         /// Given budget.
         budget: u64,
-        /// Requests needed by the finalists.
+        /// Number of requests that the finalists need.
         needed: u64,
         /// The least budget.
         least: u64,
     },
-    /// Called off by the user.
+    /// The user called the search off.
     #[error("interrupted: nothing was decided")]
     Interrupted,
 }

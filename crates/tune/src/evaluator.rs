@@ -4,54 +4,54 @@ use wakepath_policies::PolicySet;
 
 use crate::TuneError;
 
-/// Which runs, and how long.
+/// Which runs a search asks for, and how long they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Effort {
-    /// Seed of the first repeat; the others count up.
+    /// Seed of the first repeat; each further repeat has the next seed.
     pub first_seed: u64,
-    /// Runs of each load.
+    /// Number of runs of each load.
     pub repeats: u32,
-    /// Measured time is the whole divided by this; the warm-up is never cut.
+    /// Each load's measured time is divided by this; the warm-up is never cut.
     pub shortened: u32,
 }
 
-/// What a set came to.
+/// What the runs of a policy set gave.
 #[derive(Clone, Debug)]
 pub enum TrialOutcome {
     /// The set ran.
     Ran(Trial),
-    /// The set cannot be run here, for this reason.
+    /// The policy set cannot be run on this machine, for this reason.
     Refused(String),
 }
 
-/// Figures of a set in every load.
+/// Figures of a policy set in every load.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// Runs of each load, in the loads' order.
     pub loads: Vec<LoadRuns>,
-    /// Runs at rest; empty where the loads fill the day.
+    /// Runs of the machine at rest; empty where the loads fill the day.
     pub rest: LoadRuns,
-    /// Requests simulated, warm-up included; loops where a load has no requests. At least 1 per run.
+    /// Number of requests simulated, warm-up included; loops where a load has no requests. At least 1 per run.
     pub requests: u64,
 }
 
 impl Trial {
     /// A metric of a load in every seed; `None` if a run lacks the metric.
-    pub fn load_values(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
-        self.loads.get(load)?.values(metric)
+    pub fn metric_in_each_seed(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
+        self.loads.get(load)?.metric_of_each_run(metric)
     }
 }
 
 /// Metrics of each run of a load, in seed order.
 #[derive(Clone, Debug, Default)]
 pub struct LoadRuns {
-    /// Names and values of each run.
+    /// Names and values of the metrics of each run.
     pub runs: Vec<Vec<(String, f64)>>,
 }
 
 impl LoadRuns {
     /// A metric's value in every run; `None` without runs, or if a run lacks the metric.
-    pub fn values(&self, metric: &str) -> Option<Vec<f64>> {
+    pub fn metric_of_each_run(&self, metric: &str) -> Option<Vec<f64>> {
         if self.runs.is_empty() {
             return None;
         }
@@ -63,11 +63,15 @@ impl LoadRuns {
     }
 }
 
-/// Whoever makes runs: the simulator, or a machine.
+/// What makes runs of policy sets: the simulator, or a machine.
 pub trait Evaluator: Sync {
-    /// Runs sets, and returns an outcome for each in order.
+    /// Runs policy sets, and returns an outcome for each in order.
     ///
     /// # Errors
     /// Called off by the user.
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError>;
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError>;
 }

@@ -1,4 +1,4 @@
-//! Figures for a set from runs: the objective in each seed, metrics by load.
+//! Figures of a policy set from its runs: the objective in each seed, metrics by load.
 
 use crate::TuneError;
 use crate::condition::LoadCondition;
@@ -14,10 +14,10 @@ pub(crate) struct Question<'a> {
     pub(crate) conditions: &'a [LoadCondition],
 }
 
-/// How good a trial looks: first by the conditions, then by the objective; less is better.
+/// How good the runs of a policy set look: first by the conditions, then by the objective; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Score {
-    /// Distance beyond limits, added up over conditions, as shares of the limits.
+    /// Distances beyond the limits of conditions, added up, as shares of the limits.
     pub(crate) excess: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
@@ -28,26 +28,29 @@ impl Question<'_> {
     ///
     /// # Errors
     /// A load lacks the metric.
-    pub(crate) fn objective_values(&self, trial: &Trial) -> Result<Vec<f64>, TuneError> {
+    pub(crate) fn objective_in_each_seed(&self, trial: &Trial) -> Result<Vec<f64>, TuneError> {
         let metric = &*self.objective.metric.name;
         let mut series: Vec<(f64, Vec<f64>)> = Vec::new();
         for (load, runs) in self.loads.iter().zip(&trial.loads) {
-            let values = runs.values(metric).ok_or_else(|| TuneError::NoMetric {
-                metric: metric.to_owned(),
-                load: load.name.clone(),
-                hint: metrics_of(trial),
-            })?;
+            let values = runs
+                .metric_of_each_run(metric)
+                .ok_or_else(|| TuneError::NoMetric {
+                    metric: metric.to_owned(),
+                    load: load.name.clone(),
+                    hint: list_metric_names(trial),
+                })?;
             series.push((load.hours, values));
         }
         if self.objective.counts_rest() && self.rest_hours > 0.0 {
-            let values = trial
-                .rest
-                .values(metric)
-                .ok_or_else(|| TuneError::NoMetric {
-                    metric: metric.to_owned(),
-                    load: "rest".to_owned(),
-                    hint: "give loads of 24 hours in all".to_owned(),
-                })?;
+            let values =
+                trial
+                    .rest
+                    .metric_of_each_run(metric)
+                    .ok_or_else(|| TuneError::NoMetric {
+                        metric: metric.to_owned(),
+                        load: "rest".to_owned(),
+                        hint: "give loads of 24 hours in all".to_owned(),
+                    })?;
             series.push((self.rest_hours, values));
         }
         let hours: f64 = series.iter().map(|(hours, _)| hours).sum();
@@ -64,8 +67,8 @@ impl Question<'_> {
             .collect())
     }
 
-    /// Each condition with each load concerned.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
+    /// Each condition with the index of each load that it concerns.
+    pub(crate) fn conditions_with_loads(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
         self.conditions.iter().flat_map(|condition| {
             let loads = self.loads.iter().enumerate();
             loads
@@ -74,26 +77,29 @@ impl Question<'_> {
         })
     }
 
-    /// The score of a trial beside what is in force.
+    /// The score of a policy set's runs, compared with those of what is in force.
     ///
     /// # Errors
     /// A load lacks a metric.
-    pub(crate) fn score(&self, trial: &Trial, in_force: &Trial) -> Result<Score, TuneError> {
+    pub(crate) fn score_trial(&self, trial: &Trial, in_force: &Trial) -> Result<Score, TuneError> {
         let mut excess = 0.0;
-        for (condition, load) in self.limits() {
+        for (condition, load) in self.conditions_with_loads() {
             let metric = &condition.condition.metric;
-            let [value, before] = [trial, in_force]
-                .map(|trial| trial.load_values(load, metric).map(|values| mean(&values)));
+            let [value, before] = [trial, in_force].map(|trial| {
+                trial
+                    .metric_in_each_seed(load, metric)
+                    .map(|values| mean(&values))
+            });
             let (Some(value), Some(before)) = (value, before) else {
                 return Err(TuneError::NoMetric {
                     metric: metric.clone(),
                     load: self.loads[load].name.clone(),
-                    hint: metrics_of(in_force),
+                    hint: list_metric_names(in_force),
                 });
             };
-            excess += condition.excess(value, before);
+            excess += condition.share_beyond_limit(value, before);
         }
-        let objective = mean(&self.objective_values(trial)?);
+        let objective = mean(&self.objective_in_each_seed(trial)?);
         Ok(Score {
             excess,
             objective: objective * self.objective.goal.sign(),
@@ -101,8 +107,8 @@ impl Question<'_> {
     }
 }
 
-/// The runs' metrics by name.
-fn metrics_of(trial: &Trial) -> String {
+/// Names of the metrics that the runs have, for a message.
+fn list_metric_names(trial: &Trial) -> String {
     let run = trial.loads.iter().find_map(|load| load.runs.first());
     let names: Vec<&str> = run
         .into_iter()

@@ -11,10 +11,10 @@ use crate::figures::mean;
 use crate::space::SetChoice;
 use crate::state::SearchState;
 
-/// The stage for the decision's seeds, far from the search's seeds.
+/// Number of the decision's stage, whose seeds are far from those of the search.
 const STAGE: u64 = 1000;
 
-/// A difference of the objective below this is none, in percent.
+/// Difference of the objective in percent below which two sets count as equal.
 const NO_DIFFERENCE: f64 = 0.5;
 
 /// Confidence level of all intervals together.
@@ -31,18 +31,18 @@ const SHOWN: [&str; 7] = [
     "ops_per_s",
 ];
 
-/// Finalists to decide between.
+/// The finalists, between which a decision is made.
 pub(crate) struct Decision {
-    /// Fresh runs of each.
+    /// Number of fresh runs of each finalist.
     pub(crate) repeats: u32,
-    /// The best sets of the search.
+    /// The best policy sets of the search.
     pub(crate) finalists: Vec<SetChoice>,
 }
 
-/// A set with its fresh runs.
+/// A policy set with its fresh runs.
 struct FinalistRuns {
     candidate: SetChoice,
-    /// The objective of each seed.
+    /// The objective in each seed.
     values: Vec<f64>,
     finalist: Finalist,
 }
@@ -52,42 +52,45 @@ struct Baseline {
     trial: Trial,
     values: Vec<f64>,
     effort: Effort,
-    /// Confidence level per interval.
+    /// Confidence level of each interval.
     level: f64,
 }
 
 impl Decision {
-    pub(crate) fn decide(self, search: &mut SearchState<'_>) -> Result<SearchAnswer, TuneError> {
-        let effort = search.effort(STAGE, self.repeats, 1);
-        let trial = search.run_in_force(effort)?;
+    pub(crate) fn decide_among_finalists(
+        self,
+        search: &mut SearchState<'_>,
+    ) -> Result<SearchAnswer, TuneError> {
+        let effort = search.effort_with_stage_seeds(STAGE, self.repeats, 1);
+        let trial = search.run_unchanged_policies(effort)?;
         let sets = self.finalists.len().max(1) as f64;
         let baseline = Baseline {
-            values: search.question.objective_values(&trial)?,
+            values: search.question.objective_in_each_seed(&trial)?,
             trial,
             effort,
             level: 1.0 - (1.0 - LEVEL) / sets,
         };
-        let in_force = describe(
+        let in_force = describe_finalist(
             search,
             &baseline,
-            search.space.in_force(),
+            search.space.unchanged_choice(),
             &PolicySet::default(),
             &baseline.trial,
         )?;
         let mut ran = Vec::new();
         for candidate in self.finalists {
-            ran.extend(run_candidate(search, &baseline, candidate)?);
+            ran.extend(run_and_describe_candidate(search, &baseline, candidate)?);
         }
         ran.sort_by(|a, b| {
             let sign = search.question.objective.goal.sign();
-            excess(&a.finalist)
-                .total_cmp(&excess(&b.finalist))
+            percent_beyond_limits(&a.finalist)
+                .total_cmp(&percent_beyond_limits(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
                 .then(a.candidate.cmp(&b.candidate))
         });
         let best = choose_finalist(search, &ran, &in_force);
         let (best, contributions) = match best {
-            Some(best) => leave_out_parts(search, &baseline, best)?,
+            Some(best) => drop_useless_parts(search, &baseline, best)?,
             None => (None, Vec::new()),
         };
         let shown = best.as_ref().map(|best: &Finalist| best.set.clone());
@@ -106,7 +109,7 @@ impl Decision {
             in_force: in_force.finalist,
             next,
             contributions,
-            space: search.space.size(),
+            space: search.space.count_sets(),
             tried: search.tried.len(),
             is_exhaustive: false,
             budget: 0,
@@ -140,7 +143,7 @@ fn choose_finalist<'a>(
     keeping
         .into_iter()
         .filter(|other| is_as_good(other))
-        .min_by_key(|other| other.candidate.changes())
+        .min_by_key(|other| other.candidate.count_changes())
 }
 
 /// Whether a finalist keeps every condition; `surely`: by its whole interval.
@@ -152,20 +155,20 @@ fn keeps_conditions(finalist: &Finalist, surely: bool) -> bool {
     }
 }
 
-/// Distance beyond limits in percent, added up over broken conditions.
-fn excess(finalist: &Finalist) -> f64 {
+/// Distances beyond the limits in percent, added up over the broken conditions of a finalist.
+fn percent_beyond_limits(finalist: &Finalist) -> f64 {
     let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
     broken.map(|kept| -kept.margin_percent).sum()
 }
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
 fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
-    gain_over(search, than, series)
+    gain_over_baseline(search, than, series)
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
-/// The gain of a series on the objective, with the goal's direction.
-fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
+/// The gain of a series over the baseline, in the direction of the goal.
+fn gain_over_baseline(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
     let found = gain(
         objective.metric,
@@ -177,7 +180,7 @@ fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Opti
     );
     let wanted = objective.goal.sign() * objective.metric.better.sign();
     let mut gain = found.ok()?;
-    // `Gain` is plus for the metric's better direction; the goal may ask for the other.
+    // `Gain` is positive for the metric's better direction; the goal may ask for the other.
     if wanted > 0.0 {
         let [low, high] = gain.interval;
         gain.percent = -gain.percent;
@@ -186,25 +189,25 @@ fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Opti
     Some(gain)
 }
 
-fn run_candidate(
+fn run_and_describe_candidate(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
 ) -> Result<Option<FinalistRuns>, TuneError> {
-    let Ok(set) = search.space.set(&candidate) else {
+    let Ok(set) = search.space.policy_set_of_choice(&candidate) else {
         return Ok(None);
     };
     let outcome = search
-        .run_sets(std::slice::from_ref(&set), baseline.effort)?
+        .run_and_count_sets(std::slice::from_ref(&set), baseline.effort)?
         .pop();
     let Some(TrialOutcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
-    describe(search, baseline, candidate, &set, &trial).map(Some)
+    describe_finalist(search, baseline, candidate, &set, &trial).map(Some)
 }
 
-/// A set's figures on fresh seeds.
-fn describe(
+/// A finalist's figures from its runs on fresh seeds.
+fn describe_finalist(
     search: &SearchState<'_>,
     baseline: &Baseline,
     candidate: SetChoice,
@@ -212,18 +215,18 @@ fn describe(
     trial: &Trial,
 ) -> Result<FinalistRuns, TuneError> {
     let question = &search.question;
-    let values = question.objective_values(trial)?;
+    let values = question.objective_in_each_seed(trial)?;
     let mut conditions = Vec::new();
-    for (condition, load) in question.limits() {
+    for (condition, load) in question.conditions_with_loads() {
         let metric = &condition.condition.metric;
-        let series = trial.load_values(load, metric);
-        let before = baseline.trial.load_values(load, metric);
+        let series = trial.metric_in_each_seed(load, metric);
+        let before = baseline.trial.metric_in_each_seed(load, metric);
         let (Some(series), Some(before)) = (series, before) else {
             continue;
         };
         let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
         let interval = if condition.is_relative {
-            interval_beside(&series, &before, baseline.level)
+            interval_by_paired_ratios(&series, &before, baseline.level)
         } else {
             interval_of_mean(kind, &series, baseline.level)
         };
@@ -235,15 +238,15 @@ fn describe(
             load: question.loads[load].name.clone(),
             value,
             interval,
-            limit: condition.limit(before),
-            margin_percent: condition.margin(value, before),
-            is_kept: condition.keeps(value, before),
-            is_sure: worst.is_some_and(|worst| condition.keeps(worst, before)),
+            limit: condition.limit_in_metric_unit(before),
+            margin_percent: condition.margin_percent(value, before),
+            is_kept: condition.is_kept_by(value, before),
+            is_sure: worst.is_some_and(|worst| condition.is_kept_by(worst, before)),
         });
     }
     let loads = question.loads.iter().enumerate().map(|(index, load)| {
         let shown = SHOWN.iter().filter_map(|metric| {
-            let series = trial.load_values(index, metric)?;
+            let series = trial.metric_in_each_seed(index, metric)?;
             Some(((*metric).to_owned(), mean(&series)))
         });
         LoadFigures {
@@ -252,21 +255,21 @@ fn describe(
         }
     });
     let mut figures: Vec<LoadFigures> = loads.collect();
-    if let Some(rest) = trial.rest.values("mean_mw") {
+    if let Some(rest) = trial.rest.metric_of_each_run("mean_mw") {
         figures.push(LoadFigures {
             load: "rest".to_owned(),
             metrics: vec![("mean_mw".to_owned(), mean(&rest))],
         });
     }
-    let is_in_force = candidate == search.space.in_force();
+    let is_in_force = candidate == search.space.unchanged_choice();
     Ok(FinalistRuns {
         finalist: Finalist {
             set: set.to_string(),
-            changes: candidate.changes(),
+            changes: candidate.count_changes(),
             objective: mean(&values),
             interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
             gain: (!is_in_force)
-                .then(|| gain_over(search, &baseline.values, &values))
+                .then(|| gain_over_baseline(search, &baseline.values, &values))
                 .flatten(),
             loads: figures,
             conditions,
@@ -276,8 +279,9 @@ fn describe(
     })
 }
 
-/// The interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise cancels out.
-fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
+/// The confidence interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise
+/// cancels out.
+fn interval_by_paired_ratios(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
     let before = mean(in_force);
     let scaled: Vec<f64> = series
         .iter()
@@ -287,8 +291,8 @@ fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64;
     interval_of_mean(Mean::Arithmetic, &scaled, level)
 }
 
-/// Drops useless parts from the answer, and returns each remaining part's contribution.
-fn leave_out_parts(
+/// Removes useless policies from the best set, and returns what each remaining one contributes.
+fn drop_useless_parts(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
     best: &FinalistRuns,
@@ -311,7 +315,7 @@ fn leave_out_parts(
         };
         let mut without = kept.clone();
         without.choices[dimension] = 0;
-        let Some(ran) = run_candidate(search, baseline, without)? else {
+        let Some(ran) = run_and_describe_candidate(search, baseline, without)? else {
             continue;
         };
         let surely = kept_finalist.surely_keeps_conditions();

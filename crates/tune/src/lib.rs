@@ -1,7 +1,7 @@
 //! The best policy set for one's loads: a search over simulated runs.
 //!
 //! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`]s limit metrics, and an
-//! [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`] per mechanism. [`search`]
+//! [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`] per mechanism. [`search_space`]
 //! asks an [`Evaluator`] for runs and returns an [`SearchAnswer`]; [`Simulation`] is the evaluator over the simulator.
 //!
 //! The search is pure: no clock, no file. The same space, seed and budget give the same answer for any number of threads.
@@ -27,6 +27,6 @@ pub use error::TuneError;
 pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
 pub use load::{DailyLoad, rest_workload};
 pub use objective::SearchObjective;
-pub use search::{SearchRequest, search};
+pub use search::{SearchRequest, search_space};
 pub use simulation::Simulation;
 pub use space::{Dimension, SetChoice, Space};

@@ -8,13 +8,13 @@ use crate::TuneError;
 /// Hours of a day.
 pub(crate) const DAY: f64 = 24.0;
 
-/// A machine at rest: one thread that sleeps half a second, twenty times.
+/// The workload of a machine at rest: one thread that sleeps half a second, twenty times.
 const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#;
 
 /// A workload with its hours per day.
 #[derive(Clone, Debug)]
 pub struct DailyLoad {
-    /// Name in conditions and tables.
+    /// Name of the load in conditions and tables.
     pub name: String,
     /// The workload, with its warm-up.
     pub workload: Workload,
@@ -35,7 +35,7 @@ impl DailyLoad {
         workload
     }
 
-    /// Whether the load gives no rate, so that a slower machine does less in the same time.
+    /// Whether the load has no rate of its own, so that a slower machine does less in the same time.
     pub fn is_closed_loop(&self) -> bool {
         match &self.workload {
             Workload::Fio(file) => file.jobs.iter().any(|job| !job.is_rate_limited()),
@@ -43,8 +43,8 @@ impl DailyLoad {
         }
     }
 
-    /// Requests simulated per request measured: the warm-up is simulated, too.
-    pub(crate) fn cost_factor(&self, shortened: u32) -> f64 {
+    /// Number of requests simulated per request measured: the warm-up is simulated, too.
+    pub(crate) fn requests_per_measured(&self, shortened: u32) -> f64 {
         let Workload::Fio(file) = &self.workload else {
             return 1.0;
         };
@@ -63,11 +63,11 @@ impl DailyLoad {
     }
 }
 
-/// Hours at rest in a day with the loads.
+/// Hours of a day that the loads leave for rest.
 ///
 /// # Errors
 /// Hours that are no hours, or more than a day has; a name given twice.
-pub(crate) fn rest_hours(loads: &[DailyLoad]) -> Result<f64, TuneError> {
+pub(crate) fn hours_left_for_rest(loads: &[DailyLoad]) -> Result<f64, TuneError> {
     for (index, load) in loads.iter().enumerate() {
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
             Some(format!("{} hours per day; give more than 0", load.hours))
@@ -144,9 +144,11 @@ mod tests {
 
     #[test]
     fn more_hours_than_a_day_has_are_refused() {
-        let refused = rest_hours(&[load(JOB, 25.0)]).unwrap_err().to_string();
+        let refused = hours_left_for_rest(&[load(JOB, 25.0)])
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("a day has 24"), "{refused}");
-        assert!((rest_hours(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
+        assert!((hours_left_for_rest(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! What to minimise or maximise.
+//! What a search minimises or maximises.
 
 use wakepath_results::{Goal, Metric};
 
 use crate::TuneError;
-use crate::condition::unknown_metric;
+use crate::condition::unknown_metric_message;
 
-/// A metric and its wanted direction.
+/// What a search is for: a metric and its wanted direction.
 #[derive(Clone, Debug)]
 pub struct SearchObjective {
     /// The metric.
@@ -22,12 +22,12 @@ impl SearchObjective {
     pub fn new(name: &str, goal: Goal) -> Result<Self, TuneError> {
         let metric = Metric::find(name).ok_or_else(|| TuneError::Condition {
             condition: name.to_owned(),
-            problem: unknown_metric(name),
+            problem: unknown_metric_message(name),
         })?;
         Ok(Self { metric, goal })
     }
 
-    /// Whether hours of rest count: power is drawn at rest, too.
+    /// Whether the objective counts hours of rest: power is drawn at rest, too.
     pub fn counts_rest(&self) -> bool {
         self.metric.unit == "mW"
     }

@@ -17,44 +17,44 @@ use crate::condition::LoadCondition;
 use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;
-use crate::load::{DailyLoad, rest_hours};
+use crate::load::{DailyLoad, hours_left_for_rest};
 use crate::objective::SearchObjective;
 use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
 
-/// Of so many sets in a rung, one stays.
+/// Halving keeps one of so many sets in each rung.
 const KEEP: usize = 3;
 
-/// Sets that run on fresh seeds, beside what is in force.
+/// Number of sets that run on fresh seeds in the decision, beside what is in force.
 const FINALISTS: usize = 6;
 
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
 
-/// Share of the budget spent when halving ends.
+/// Share of the budget that is spent when halving ends.
 const HALVING_END: f64 = 0.4;
 
-/// Share of the budget spent when steps to neighbours end; the decision has the remainder.
+/// Share of the budget that is spent when steps to neighbours end; the decision has the remainder.
 const STEPS_END: f64 = 0.6;
 
-/// Sets that run before the search looks at its budget again.
+/// Number of sets that run before the search checks its budget again.
 const BATCH: usize = 16;
 
-/// The rungs: runs per load, and how much they are shortened.
+/// The rungs of halving: runs per load, and how much they are shortened.
 const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
 
-/// What to search for.
+/// What a user asks a search for.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
-    /// Loads with their hours.
+    /// The user's loads with their hours.
     pub loads: Vec<DailyLoad>,
     /// What to minimise or maximise.
     pub objective: SearchObjective,
     /// Conditions on the answer.
     pub conditions: Vec<LoadCondition>,
-    /// How much may be simulated.
+    /// How many requests may be simulated.
     pub budget: Budget,
-    /// Start of all seeds.
+    /// The number from which all seeds follow.
     pub seed: u64,
 }
 
@@ -64,15 +64,15 @@ impl SearchRequest {
         let mut all = self.conditions.clone();
         for load in self.loads.iter().filter(|load| load.is_closed_loop()) {
             let maximises_rate = matches!(&*self.objective.metric.name, "iops" | "bandwidth_mbs");
-            if !maximises_rate && !self.limits_rate(load) {
-                all.push(LoadCondition::least_iops(&load.name));
+            if !maximises_rate && !self.has_rate_condition_on(load) {
+                all.push(LoadCondition::iops_near_present(&load.name));
             }
         }
         all
     }
 
     /// Whether a condition limits the load's rate.
-    fn limits_rate(&self, load: &DailyLoad) -> bool {
+    fn has_rate_condition_on(&self, load: &DailyLoad) -> bool {
         let mut concerned = self.conditions.iter().filter(|c| c.concerns(&load.name));
         concerned.any(|c| matches!(c.condition.metric.as_str(), "iops" | "bandwidth_mbs"))
     }
@@ -91,14 +91,14 @@ impl SearchRequest {
     }
 }
 
-/// Sets of a rung with their scores, the best first.
+/// The policy sets of a rung with their scores, the best first.
 type Ranking = Vec<(Score, SetChoice)>;
 
-/// Searches a space.
+/// Searches a space of policy sets for the best answer to a request.
 ///
 /// # Errors
 /// Impossible loads or conditions, a budget too small, a machine that cannot run unchanged policies, called off.
-pub fn search(
+pub fn search_space(
     space: &Space,
     request: &SearchRequest,
     evaluator: &dyn Evaluator,
@@ -110,7 +110,7 @@ pub fn search(
         evaluator,
         question: Question {
             loads: &request.loads,
-            rest_hours: rest_hours(&request.loads)?,
+            rest_hours: hours_left_for_rest(&request.loads)?,
             objective: &request.objective,
             conditions: &conditions,
         },
@@ -119,36 +119,39 @@ pub fn search(
         costliest_run: 0,
         tried: BTreeSet::new(),
     };
-    let in_force = search.run_in_force(search.effort(2, 1, 1))?;
+    let in_force = search.run_unchanged_policies(search.effort_with_stage_seeds(2, 1, 1))?;
     let cost = in_force.requests.max(1);
-    let shares = Shares::new(request.budget, cost, search.decided_sets())?;
-    let shortened = search.run_in_force(search.effort(0, 1, RUNGS[0].1))?;
+    let shares = Shares::new(request.budget, cost, search.count_sets_in_decision())?;
+    let shortened =
+        search.run_unchanged_policies(search.effort_with_stage_seeds(0, 1, RUNGS[0].1))?;
     let costs = RunCosts {
         whole: cost,
         shortened: shortened.requests.max(1),
     };
     let last = RUNGS.len() - 1;
-    let found = if costs.fit(space.size(), &shares) {
-        let all = (0..space.size()).map(|n| space.candidate(n)).collect();
-        search.rank(all, search.rung_effort(last), shares.steps_end)?
+    let found = if costs.fit_into_last_rung(space.count_sets(), &shares) {
+        let all = (0..space.count_sets())
+            .map(|n| space.candidate_by_number(n))
+            .collect();
+        search.run_and_rank(all, search.effort_of_rung(last), shares.steps_end)?
     } else {
-        let halved = search.halve(&costs, &shares)?;
-        search.step_to_neighbours(halved, &shares)?
+        let halved = search.run_successive_halving(&costs, &shares)?;
+        search.run_neighbours_of_best(halved, &shares)?
     };
     let decision = Decision {
-        repeats: search.final_repeats(request.budget),
-        finalists: pick_finalists(found, &space.in_force()),
+        repeats: search.affordable_final_repeats(request.budget),
+        finalists: best_sets_for_decision(found, &space.unchanged_choice()),
     };
-    let answer = decision.decide(&mut search)?;
+    let answer = decision.decide_among_finalists(&mut search)?;
     Ok(SearchAnswer {
-        is_exhaustive: answer.tried == space.size(),
+        is_exhaustive: answer.tried == space.count_sets(),
         budget: request.budget.0,
-        notes: notes(&search, &conditions, &in_force),
+        notes: collect_notes(&search, &conditions, &in_force),
         ..answer
     })
 }
 
-/// How the budget is divided: requests simulated when each stage ends.
+/// How the budget is divided: the number of requests simulated when each stage ends.
 struct Shares {
     halving_end: u64,
     steps_end: u64,
@@ -173,16 +176,16 @@ impl Shares {
     }
 }
 
-/// Requests per run of all loads, with unchanged policies.
+/// Number of requests per run of all loads, with unchanged policies.
 struct RunCosts {
     whole: u64,
-    /// Shortened as in the first rung; the warm-up is not shortened.
+    /// Requests of a run that is shortened as in the first rung; the warm-up is not shortened.
     shortened: u64,
 }
 
 impl RunCosts {
-    /// Requests per set in a rung.
-    fn in_rung(&self, rung: usize) -> f64 {
+    /// Number of requests per set in a rung.
+    fn requests_per_set_in_rung(&self, rung: usize) -> f64 {
         let (repeats, shortened) = RUNGS[rung];
         let run = if shortened > 1 {
             self.shortened
@@ -192,37 +195,37 @@ impl RunCosts {
         run as f64 * f64::from(repeats)
     }
 
-    /// Whether so many sets fit into the last rung.
-    fn fit(&self, sets: usize, shares: &Shares) -> bool {
-        sets as f64 * self.in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
+    /// Whether so many sets fit into the budget of the last rung.
+    fn fit_into_last_rung(&self, sets: usize, shares: &Shares) -> bool {
+        sets as f64 * self.requests_per_set_in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
     }
 
-    /// Requests per set drawn: the first rung, and later rungs by the share of sets kept.
-    fn through_rungs(&self) -> f64 {
+    /// Number of requests per set drawn: those of the first rung, and of later rungs by the share of sets kept.
+    fn requests_per_drawn_set(&self) -> f64 {
         (0..RUNGS.len())
-            .map(|rung| self.in_rung(rung) / KEEP.pow(rung as u32) as f64)
+            .map(|rung| self.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64)
             .sum()
     }
 }
 
 impl SearchState<'_> {
-    fn rung_effort(&self, rung: usize) -> Effort {
+    fn effort_of_rung(&self, rung: usize) -> Effort {
         let (repeats, shortened) = RUNGS[rung];
-        self.effort(rung as u64, repeats, shortened)
+        self.effort_with_stage_seeds(rung as u64, repeats, shortened)
     }
 
-    /// Sets in the decision: finalists, unchanged policies, and the answer without each part.
-    fn decided_sets(&self) -> u64 {
+    /// Number of sets that the decision runs: finalists, unchanged policies, and the answer without each part.
+    fn count_sets_in_decision(&self) -> u64 {
         (FINALISTS + 1 + self.space.dimensions.len()) as u64
     }
 
-    /// Fresh runs per finalist: the remaining budget over the costliest set so far.
-    fn final_repeats(&self, budget: Budget) -> u32 {
+    /// Number of fresh runs per finalist that the remaining budget allows, by the costliest set so far.
+    fn affordable_final_repeats(&self, budget: Budget) -> u32 {
         let (fewest, most) = FINAL_REPEATS;
         let each = self
             .costliest_run
             .max(1)
-            .saturating_mul(self.decided_sets());
+            .saturating_mul(self.count_sets_in_decision());
         let affordable = budget.0.saturating_sub(self.simulated) / each;
         u32::try_from(affordable)
             .unwrap_or(most)
@@ -231,16 +234,21 @@ impl SearchState<'_> {
 
     /// Runs sets with an effort until `end` requests are simulated, and ranks the sets. A set refused by the machine
     /// falls out.
-    fn rank(
+    fn run_and_rank(
         &mut self,
         candidates: Vec<SetChoice>,
         effort: Effort,
         end: u64,
     ) -> Result<Ranking, TuneError> {
-        let in_force = self.run_in_force(effort)?;
+        let in_force = self.run_unchanged_policies(effort)?;
         let mut able = Vec::new();
         for candidate in candidates {
-            able.extend(self.space.set(&candidate).ok().map(|set| (candidate, set)));
+            able.extend(
+                self.space
+                    .policy_set_of_choice(&candidate)
+                    .ok()
+                    .map(|set| (candidate, set)),
+            );
         }
         let mut ranking = Ranking::new();
         for batch in able.chunks(BATCH) {
@@ -248,30 +256,35 @@ impl SearchState<'_> {
                 break;
             }
             let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
-            let outcomes = self.run_sets(&sets, effort)?;
+            let outcomes = self.run_and_count_sets(&sets, effort)?;
             for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
                 if let TrialOutcome::Ran(trial) = outcome {
                     self.tried.insert(candidate.clone());
-                    let score = self.question.score(&trial, &in_force)?;
+                    let score = self.question.score_trial(&trial, &in_force)?;
                     ranking.push((score, candidate.clone()));
                 }
             }
         }
-        sort(&mut ranking);
+        sort_best_first(&mut ranking);
         Ok(ranking)
     }
 
-    /// Successive halving. Each rung has a share of the requests, by its planned runs.
-    fn halve(&mut self, costs: &RunCosts, shares: &Shares) -> Result<Ranking, TuneError> {
+    /// Runs successive halving and returns the last rung's ranking. Each rung has a share of the requests, by its
+    /// planned runs.
+    fn run_successive_halving(
+        &mut self,
+        costs: &RunCosts,
+        shares: &Shares,
+    ) -> Result<Ranking, TuneError> {
         let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
-        let first = (budget / costs.through_rungs()) as usize;
-        let mut candidates = self.draw_first(first.max(FINALISTS));
+        let first = (budget / costs.requests_per_drawn_set()) as usize;
+        let mut candidates = self.draw_first_sets(first.max(FINALISTS));
         let mut ranking = Ranking::new();
         let mut end = self.simulated as f64;
         for rung in 0..RUNGS.len() {
-            let kept_share = costs.in_rung(rung) / KEEP.pow(rung as u32) as f64;
-            end += budget * kept_share / costs.through_rungs();
-            ranking = self.rank(candidates, self.rung_effort(rung), end as u64)?;
+            let kept_share = costs.requests_per_set_in_rung(rung) / KEEP.pow(rung as u32) as f64;
+            end += budget * kept_share / costs.requests_per_drawn_set();
+            ranking = self.run_and_rank(candidates, self.effort_of_rung(rung), end as u64)?;
             let keep = (ranking.len() / KEEP).max(FINALISTS);
             let best = ranking.iter().take(keep);
             candidates = best.map(|(_, candidate)| candidate.clone()).collect();
@@ -279,20 +292,20 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Sets for the first rung: unchanged policies, profiles, each single change, then random sets.
-    fn draw_first(&self, count: usize) -> Vec<SetChoice> {
-        let mut drawn = vec![self.space.in_force()];
+    /// Draws the sets for the first rung: unchanged policies, profiles, each single change, then random sets.
+    fn draw_first_sets(&self, count: usize) -> Vec<SetChoice> {
+        let mut drawn = vec![self.space.unchanged_choice()];
         drawn.extend(self.space.first_candidates());
         drawn.truncate(count);
         let mut known: BTreeSet<SetChoice> = drawn.iter().cloned().collect();
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
-        let size = self.space.size();
+        let size = self.space.count_sets();
         let wanted = count.min(size);
         for number in index::sample(&mut random, size, size.min(count.saturating_mul(2))) {
             if drawn.len() >= wanted {
                 break;
             }
-            let candidate = self.space.candidate(number);
+            let candidate = self.space.candidate_by_number(number);
             if known.insert(candidate.clone()) {
                 drawn.push(candidate);
             }
@@ -300,20 +313,20 @@ impl SearchState<'_> {
         drawn
     }
 
-    /// Steps from the best sets to all their neighbours, as long as the budget lasts.
-    fn step_to_neighbours(
+    /// Runs all neighbours of the best sets, again and again, as long as the budget lasts.
+    fn run_neighbours_of_best(
         &mut self,
         found: Ranking,
         shares: &Shares,
     ) -> Result<Ranking, TuneError> {
-        let effort = self.rung_effort(RUNGS.len() - 1);
+        let effort = self.effort_of_rung(RUNGS.len() - 1);
         let mut scores: BTreeMap<SetChoice, Score> = found
             .into_iter()
             .map(|(score, candidate)| (candidate, score))
             .collect();
         let mut centres = BTreeSet::new();
         while self.simulated < shares.steps_end && centres.len() < FINALISTS {
-            let ranking = ranked(&scores);
+            let ranking = rank_scores(&scores);
             let centre = ranking
                 .iter()
                 .find(|(_, candidate)| !centres.contains(candidate));
@@ -321,18 +334,18 @@ impl SearchState<'_> {
                 break;
             };
             centres.insert(centre.clone());
-            let mut unknown = self.space.neighbours(centre);
+            let mut unknown = self.space.neighbours_in_one_dimension(centre);
             unknown.retain(|neighbour| !scores.contains_key(neighbour));
-            for (score, candidate) in self.rank(unknown, effort, shares.steps_end)? {
+            for (score, candidate) in self.run_and_rank(unknown, effort, shares.steps_end)? {
                 scores.insert(candidate, score);
             }
         }
-        Ok(ranked(&scores))
+        Ok(rank_scores(&scores))
     }
 }
 
 /// The best sets of a ranking, without unchanged policies. Among sets with equal figures the smallest change is taken.
-fn pick_finalists(mut ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
+fn best_sets_for_decision(mut ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
     ranking.dedup_by(|later, earlier| later.0 == earlier.0);
     let others = ranking.into_iter().map(|(_, candidate)| candidate);
     others
@@ -341,33 +354,37 @@ fn pick_finalists(mut ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> 
         .collect()
 }
 
-fn ranked(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
+fn rank_scores(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
     let mut ranking: Ranking = scores
         .iter()
         .map(|(c, score)| (*score, c.clone()))
         .collect();
-    sort(&mut ranking);
+    sort_best_first(&mut ranking);
     ranking
 }
 
-/// Sorts the best first; equal sets by the smallest change.
-fn sort(ranking: &mut Ranking) {
+/// Sorts a ranking: the best first, and of equal sets the smallest change first.
+fn sort_best_first(ranking: &mut Ranking) {
     ranking.sort_by(|(a, first), (b, second)| {
         a.excess
             .total_cmp(&b.excess)
             .then(a.objective.total_cmp(&b.objective))
-            .then(first.changes().cmp(&second.changes()))
+            .then(first.count_changes().cmp(&second.count_changes()))
             .then(first.cmp(second))
     });
 }
 
-/// Remarks beside the figures.
-fn notes(search: &SearchState<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
+/// Remarks for the user beside the figures.
+fn collect_notes(
+    search: &SearchState<'_>,
+    conditions: &[LoadCondition],
+    in_force: &Trial,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    for (condition, load) in search.question.limits() {
-        let values = in_force.load_values(load, &condition.condition.metric);
+    for (condition, load) in search.question.conditions_with_loads() {
+        let values = in_force.metric_in_each_seed(load, &condition.condition.metric);
         let value = values.map(|values| crate::figures::mean(&values));
-        notes.extend(value.and_then(|value| condition.unit_note(value)));
+        notes.extend(value.and_then(|value| condition.note_if_unit_looks_wrong(value)));
     }
     for implied in conditions.iter().filter(|condition| condition.is_implied) {
         notes.push(format!(

@@ -1,4 +1,4 @@
-//! Runs of the simulator.
+//! Runs policy sets in the simulator.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,13 +6,13 @@ use rayon::prelude::*;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::{RunKey, RunRecord};
-use wakepath_sim::{Model, in_force};
+use wakepath_sim::{Model, policies_in_force};
 use wakepath_study::run::rows;
 use wakepath_workloads::Workload;
 
 use crate::TuneError;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
-use crate::load::{DailyLoad, rest_hours, rest_workload};
+use crate::load::{DailyLoad, hours_left_for_rest, rest_workload};
 
 /// The simulator as an evaluator: loads on a machine, and the machine at rest.
 pub struct Simulation<'a> {
@@ -23,7 +23,7 @@ pub struct Simulation<'a> {
     finished: &'a (dyn Fn(u64) + Sync),
 }
 
-/// One run to make.
+/// One simulated run to make.
 struct Job<'a> {
     set: usize,
     /// `None`: at rest.
@@ -51,7 +51,7 @@ impl<'a> Simulation<'a> {
         cancelled: &'a AtomicBool,
         finished: &'a (dyn Fn(u64) + Sync),
     ) -> Result<Self, TuneError> {
-        let has_rest = counts_rest && rest_hours(loads)? > 0.0;
+        let has_rest = counts_rest && hours_left_for_rest(loads)? > 0.0;
         Ok(Self {
             machine,
             loads,
@@ -61,18 +61,23 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The policies in force under a set.
+    /// The policies in force on the machine under a policy set.
     ///
     /// # Errors
     /// Why the machine, or a load on it, cannot have the set.
-    pub fn resolve(&self, set: &PolicySet) -> Result<PolicySet, String> {
+    pub fn policies_in_force(&self, set: &PolicySet) -> Result<PolicySet, String> {
         for load in self.loads {
             Model::new(self.machine, &load.workload, set).map_err(|e| e.to_string())?;
         }
-        in_force(self.machine, set).map_err(|e| e.to_string())
+        policies_in_force(self.machine, set).map_err(|e| e.to_string())
     }
 
-    fn make_run(&self, set: &PolicySet, job: &Job<'_>, shortened: u32) -> Result<MadeRun, String> {
+    fn simulate_run(
+        &self,
+        set: &PolicySet,
+        job: &Job<'_>,
+        shortened: u32,
+    ) -> Result<MadeRun, String> {
         let model = Model::new(self.machine, job.workload, set).map_err(|e| e.to_string())?;
         let run = model.run(job.seed).map_err(|e| e.to_string())?;
         let key = RunKey {
@@ -86,9 +91,9 @@ impl<'a> Simulation<'a> {
         };
         let mut record = RunRecord::new(key, Some(job.seed), 0, 0);
         rows::fill_simulated_run(&mut record, model.machine(), &run);
-        let factor = job
-            .load
-            .map_or(1.0, |load| self.loads[load].cost_factor(shortened));
+        let factor = job.load.map_or(1.0, |load| {
+            self.loads[load].requests_per_measured(shortened)
+        });
         let loops = run.threads.as_ref().map_or(0, |threads| threads.operations);
         let requests = ((run.requests as f64 * factor).round() as u64 + loops).max(1);
         (self.finished)(requests);
@@ -100,7 +105,11 @@ impl<'a> Simulation<'a> {
 }
 
 impl Evaluator for Simulation<'_> {
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError> {
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError> {
         let workloads: Vec<Workload> = self
             .loads
             .iter()
@@ -130,7 +139,7 @@ impl Evaluator for Simulation<'_> {
             .par_iter()
             .map(|job| {
                 let is_cancelled = self.cancelled.load(Ordering::Relaxed);
-                (!is_cancelled).then(|| self.make_run(&sets[job.set], job, effort.shortened))
+                (!is_cancelled).then(|| self.simulate_run(&sets[job.set], job, effort.shortened))
             })
             .collect();
         let mut outcomes: Vec<TrialOutcome> = sets

@@ -7,48 +7,48 @@ use wakepath_hardware::idle::IdleState;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::TuneError;
 
-/// A mechanism with choices other than the policy in force.
+/// A mechanism with the policies to choose from, other than the one in force.
 #[derive(Clone, Debug)]
 pub struct Dimension {
-    /// Name as `--over` takes it.
+    /// Name of the mechanism as `--over` takes it.
     pub name: &'static str,
-    /// Policies; a set has at most one.
+    /// The policies to choose from; a set has at most one of them.
     pub choices: Vec<PolicySpec>,
 }
 
-/// A set: for each dimension a choice or no change; or a published profile.
+/// A choice of a policy set: for each dimension a policy or no change; or a published profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetChoice {
-    /// One number per dimension: 0 is no change, 1 the first choice.
+    /// One number per dimension: 0 is no change, 1 the first policy.
     pub choices: Vec<usize>,
     /// Index of a profile, which then is the whole set.
     pub profile: Option<usize>,
 }
 
 impl SetChoice {
-    /// Number of dimensions changed.
-    pub fn changes(&self) -> usize {
+    /// Number of dimensions that the choice changes.
+    pub fn count_changes(&self) -> usize {
         let changed = self.choices.iter().filter(|choice| **choice > 0).count();
         changed + usize::from(self.profile.is_some())
     }
 }
 
-/// The sets to choose from.
+/// The policy sets to choose from.
 #[derive(Clone, Debug)]
 pub struct Space {
     /// One per mechanism.
     pub dimensions: Vec<Dimension>,
-    /// Whole sets that other tools publish.
+    /// Whole policy sets that other tools publish.
     pub profiles: Vec<PolicySet>,
-    /// What was asked for and cannot be simulated here, with the reason.
+    /// Mechanisms that were asked for and cannot be simulated here, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Names that `--over` takes without being asked.
+/// Names of the mechanisms that are searched unless `--over` names others.
 const DEFAULT: [&str; 8] = [
     "idle",
     "psd",
@@ -60,7 +60,7 @@ const DEFAULT: [&str; 8] = [
     "profiles",
 ];
 
-/// All names that `--over` takes.
+/// All names of mechanisms that `--over` takes.
 const NAMES: [&str; 12] = [
     "idle",
     "idle-states",
@@ -90,7 +90,7 @@ impl Space {
         over: &[String],
         resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) -> Result<Self, TuneError> {
-        check_names(over)?;
+        check_mechanism_names(over)?;
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
@@ -99,7 +99,10 @@ impl Space {
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
         known.insert(in_force.to_string());
-        for name in NAMES.into_iter().filter(|name| is_wanted(over, name)) {
+        for name in NAMES
+            .into_iter()
+            .filter(|name| is_mechanism_wanted(over, name))
+        {
             if name == "profiles" {
                 space.add_profiles(&resolve, &mut known);
             } else {
@@ -107,7 +110,7 @@ impl Space {
                 space.add_dimension(machine, name, is_explicit, &resolve, &mut known);
             }
         }
-        if space.size() < 2 {
+        if space.count_sets() < 2 {
             return Err(TuneError::Space(format!(
                 "nothing to choose from: {}",
                 if space.left_out.is_empty() {
@@ -130,7 +133,7 @@ impl Space {
     ) {
         let mut choices = Vec::new();
         let mut refusal = None;
-        for text in texts(machine, name) {
+        for text in policy_texts_of_mechanism(machine, name) {
             let Ok(policy) = text.parse::<PolicySpec>() else {
                 continue;
             };
@@ -168,32 +171,34 @@ impl Space {
         }
     }
 
-    /// How many sets there are.
-    pub fn size(&self) -> usize {
+    /// Number of policy sets to choose from.
+    pub fn count_sets(&self) -> usize {
         let counts = self.dimensions.iter().map(|d| d.choices.len() + 1);
         let combined = counts.fold(1_usize, usize::saturating_mul);
         combined.saturating_add(self.profiles.len())
     }
 
-    /// What is in force.
-    pub fn in_force(&self) -> SetChoice {
+    /// The choice that changes nothing of what is in force.
+    pub fn unchanged_choice(&self) -> SetChoice {
         SetChoice {
             choices: vec![0; self.dimensions.len()],
             profile: None,
         }
     }
 
-    /// The profiles, and every choice by itself.
+    /// The profiles, and every policy by itself, as the first choices to try.
     pub fn first_candidates(&self) -> Vec<SetChoice> {
         let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
             profile: Some(profile),
-            ..self.in_force()
+            ..self.unchanged_choice()
         });
-        profiles.chain(self.neighbours(&self.in_force())).collect()
+        profiles
+            .chain(self.neighbours_in_one_dimension(&self.unchanged_choice()))
+            .collect()
     }
 
-    /// Candidates that differ in one dimension. A profile has none.
-    pub fn neighbours(&self, candidate: &SetChoice) -> Vec<SetChoice> {
+    /// Choices that differ from a choice in one dimension. A profile has none.
+    pub fn neighbours_in_one_dimension(&self, candidate: &SetChoice) -> Vec<SetChoice> {
         let mut found = Vec::new();
         if candidate.profile.is_some() {
             return found;
@@ -210,9 +215,9 @@ impl Space {
         found
     }
 
-    /// The candidate with a number below [`Self::size`].
-    pub fn candidate(&self, number: usize) -> SetChoice {
-        let mut candidate = self.in_force();
+    /// The choice with a number below [`Self::count_sets`].
+    pub fn candidate_by_number(&self, number: usize) -> SetChoice {
+        let mut candidate = self.unchanged_choice();
         if number < self.profiles.len() {
             candidate.profile = Some(number);
             return candidate;
@@ -226,11 +231,11 @@ impl Space {
         candidate
     }
 
-    /// The policies that a choice changes.
+    /// The policies that a choice changes, as a policy set.
     ///
     /// # Errors
     /// Two policies contradict each other.
-    pub fn set(&self, candidate: &SetChoice) -> Result<PolicySet, String> {
+    pub fn policy_set_of_choice(&self, candidate: &SetChoice) -> Result<PolicySet, String> {
         if let Some(profile) = candidate.profile {
             return Ok(self.profiles[profile].clone());
         }
@@ -242,8 +247,8 @@ impl Space {
     }
 }
 
-/// Whether a name is among the wanted ones, or among the defaults where none is given.
-fn is_wanted(over: &[String], name: &str) -> bool {
+/// Whether a mechanism is among the wanted ones, or among the defaults where none is given.
+fn is_mechanism_wanted(over: &[String], name: &str) -> bool {
     if over.is_empty() {
         DEFAULT.contains(&name)
     } else {
@@ -251,7 +256,7 @@ fn is_wanted(over: &[String], name: &str) -> bool {
     }
 }
 
-fn check_names(over: &[String]) -> Result<(), TuneError> {
+fn check_mechanism_names(over: &[String]) -> Result<(), TuneError> {
     for name in over {
         if NAMES.contains(&name.as_str()) {
             continue;
@@ -270,15 +275,18 @@ fn check_names(over: &[String]) -> Result<(), TuneError> {
                 m.kind.name(),
                 NAMES.join(", ")
             ),
-            None => format!("--over {name}: no such part{}", suggestion(name, &NAMES)),
+            None => format!(
+                "--over {name}: no such part{}",
+                suggestion_with_known_names(name, &NAMES)
+            ),
         };
         return Err(TuneError::Space(problem));
     }
     Ok(())
 }
 
-/// Policies for a dimension as text; the machine refuses some later.
-fn texts(machine: &Machine, name: &str) -> Vec<String> {
+/// Policies for a mechanism as text; the machine refuses some later.
+fn policy_texts_of_mechanism(machine: &Machine, name: &str) -> Vec<String> {
     match name {
         "idle" => owned_texts(&["menu", "teo", "ladder", "haltpoll"]),
         "frequency" => owned_texts(&[
@@ -306,16 +314,16 @@ fn texts(machine: &Machine, name: &str) -> Vec<String> {
             "poll[request_us=20]",
             "poll[request_us=100]",
         ]),
-        "idle-states" => shallower_states(machine)
+        "idle-states" => limiting_states(machine)
             .iter()
             .map(|state| format!("idle-states[ceiling={}]", state.name))
             .collect(),
-        "cpu-latency" => shallower_states(machine)
+        "cpu-latency" => limiting_states(machine)
             .iter()
-            .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us(state)))
+            .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us_rounded_up(state)))
             .collect(),
-        "psd" => leases(machine),
-        "apst" => tables(),
+        "psd" => lease_policy_texts(machine),
+        "apst" => apst_policy_texts(),
         _ => Vec::new(),
     }
 }
@@ -324,21 +332,21 @@ fn owned_texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Leases by length, under the shallowest state and under each state up to the last but one.
-fn leases(machine: &Machine) -> Vec<String> {
+/// Texts of lease policies by length, under the shallowest state and under each state up to the last but one.
+fn lease_policy_texts(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
         texts.push(format!("psd[timeout={timeout}]"));
-        for state in shallower_states(machine) {
-            let ceiling = exit_latency_us(&state);
+        for state in limiting_states(machine) {
+            let ceiling = exit_latency_us_rounded_up(&state);
             texts.push(format!("psd[timeout={timeout},ceiling={ceiling}us]"));
         }
     }
     texts
 }
 
-/// Tables of a drive: timeouts on a log scale, both rules, and none.
-fn tables() -> Vec<String> {
+/// Texts of APST policies: timeouts on a log scale, both rules, and none.
+fn apst_policy_texts() -> Vec<String> {
     let mut texts = vec![
         "apst[rule=legacy]".to_owned(),
         "apst[max_latency_us=0]".to_owned(),
@@ -353,8 +361,8 @@ fn tables() -> Vec<String> {
     texts
 }
 
-/// Idle states as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
-fn shallower_states(machine: &Machine) -> Vec<IdleState> {
+/// Idle states that serve as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
+fn limiting_states(machine: &Machine) -> Vec<IdleState> {
     let mut found: Vec<IdleState> = Vec::new();
     for cluster in &machine.cluster {
         let Ok(states) = machine.declared_idle_states_of(cluster) else {
@@ -364,25 +372,25 @@ fn shallower_states(machine: &Machine) -> Vec<IdleState> {
         found.extend(states.iter().take(count).cloned());
     }
     found.sort_by_key(|state| state.exit_latency);
-    found.dedup_by_key(|state| exit_latency_us(state));
+    found.dedup_by_key(|state| exit_latency_us_rounded_up(state));
     found
 }
 
-/// Whole microseconds, rounded up, so that the state itself is allowed.
-fn exit_latency_us(state: &IdleState) -> u64 {
+/// Exit latency in whole microseconds, rounded up, so that the state itself is allowed.
+fn exit_latency_us_rounded_up(state: &IdleState) -> u64 {
     state.exit_latency.0.div_ceil(1000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_sim::in_force;
+    use wakepath_sim::policies_in_force;
 
     fn space(over: &[&str]) -> Result<Space, TuneError> {
         let machine = Machine::find("rk3399").unwrap();
         let over: Vec<String> = over.iter().map(|name| (*name).to_owned()).collect();
         Space::new(&machine, &over, |set| {
-            in_force(&machine, set).map_err(|e| e.to_string())
+            policies_in_force(&machine, set).map_err(|e| e.to_string())
         })
     }
 
@@ -407,16 +415,18 @@ mod tests {
     #[test]
     fn every_number_is_a_candidate_of_its_own() {
         let space = space(&["idle", "psd"]).unwrap();
-        let all: BTreeSet<SetChoice> = (0..space.size()).map(|n| space.candidate(n)).collect();
-        assert_eq!(all.len(), space.size());
-        assert!(all.contains(&space.in_force()));
+        let all: BTreeSet<SetChoice> = (0..space.count_sets())
+            .map(|n| space.candidate_by_number(n))
+            .collect();
+        assert_eq!(all.len(), space.count_sets());
+        assert!(all.contains(&space.unchanged_choice()));
     }
 
     #[test]
     fn neighbours_differ_in_one_dimension() {
         let space = space(&["idle", "psd"]).unwrap();
-        for neighbour in space.neighbours(&space.in_force()) {
-            assert_eq!(neighbour.changes(), 1);
+        for neighbour in space.neighbours_in_one_dimension(&space.unchanged_choice()) {
+            assert_eq!(neighbour.count_changes(), 1);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A search under way: the question, the sets tried, the seeds for each stage.
+//! The state of a search: the question, the sets tried, the seeds for each stage.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +9,31 @@ use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::Question;
 use crate::space::{SetChoice, Space};
 
-/// Distance between the seeds of two stages.
+/// Distance between the first seeds of two stages.
 const SEED_STEP: u64 = 1_000_003;
 
-/// A search under way.
+/// The state of a search.
 pub(crate) struct SearchState<'a> {
     pub(crate) space: &'a Space,
     pub(crate) evaluator: &'a dyn Evaluator,
     pub(crate) question: Question<'a>,
     pub(crate) seed: u64,
-    /// Requests simulated so far.
+    /// Number of requests simulated so far.
     pub(crate) simulated: u64,
-    /// Requests in the costliest run so far, all loads together.
+    /// Number of requests in the costliest run so far, all loads together.
     pub(crate) costliest_run: u64,
     /// Sets that ran.
     pub(crate) tried: BTreeSet<SetChoice>,
 }
 
 impl SearchState<'_> {
-    /// Makes an effort with separate seeds for each stage.
-    pub(crate) fn effort(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
+    /// Makes an effort whose seeds belong to a stage only.
+    pub(crate) fn effort_with_stage_seeds(
+        &self,
+        stage: u64,
+        repeats: u32,
+        shortened: u32,
+    ) -> Effort {
         Effort {
             first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
             repeats,
@@ -36,28 +41,31 @@ impl SearchState<'_> {
         }
     }
 
-    /// Runs what is in force.
+    /// Runs the policies that are in force.
     ///
     /// # Errors
     /// The machine cannot run what is in force, or the user called the search off.
-    pub(crate) fn run_in_force(&mut self, effort: Effort) -> Result<Trial, TuneError> {
-        match self.run_sets(&[PolicySet::default()], effort)?.pop() {
+    pub(crate) fn run_unchanged_policies(&mut self, effort: Effort) -> Result<Trial, TuneError> {
+        match self
+            .run_and_count_sets(&[PolicySet::default()], effort)?
+            .pop()
+        {
             Some(TrialOutcome::Ran(trial)) => Ok(trial),
             Some(TrialOutcome::Refused(why)) => Err(TuneError::InForce(why)),
             None => Err(TuneError::InForce("no run".to_owned())),
         }
     }
 
-    /// Runs sets and counts their requests.
+    /// Runs policy sets, and counts the requests that were simulated.
     ///
     /// # Errors
     /// The user called the search off.
-    pub(crate) fn run_sets(
+    pub(crate) fn run_and_count_sets(
         &mut self,
         sets: &[PolicySet],
         effort: Effort,
     ) -> Result<Vec<TrialOutcome>, TuneError> {
-        let outcomes = self.evaluator.evaluate(sets, effort)?;
+        let outcomes = self.evaluator.run_sets_in_order(sets, effort)?;
         for outcome in &outcomes {
             if let TrialOutcome::Ran(trial) = outcome {
                 self.simulated += trial.requests;

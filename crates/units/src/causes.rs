@@ -1,8 +1,8 @@
-//! Errors in words, with their causes.
+//! Texts of errors with their causes.
 
 use std::error::Error;
 
-/// An error followed by its causes, each unless the text names the cause already.
+/// An error's text followed by those of its causes; a cause that the text contains already is left out.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

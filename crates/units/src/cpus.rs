@@ -3,12 +3,12 @@
 /// No kernel has more CPUs: the largest `NR_CPUS` of Linux (`arch/x86/Kconfig`).
 pub const MAX_CPUS: u32 = 8192;
 
-/// No list has more numbers.
+/// Numbers in a list of CPUs must be below this limit.
 const MOST: usize = 1 << 16;
 
 /// Parses `0-3,8`; ascending, without duplicates. `None` if it is not a list of CPUs; the empty text
 /// is the empty list.
-pub fn parse(text: &str) -> Option<Vec<usize>> {
+pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -23,8 +23,8 @@ pub fn parse(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Writes ascending CPUs for people: `0-3, 8`.
-pub fn list(cpus: &[u32]) -> String {
+/// Formats ascending CPU numbers for people, with ranges: `0-3, 8`.
+pub fn format_cpu_list(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for cpu in cpus {
         match ranges.last_mut() {
@@ -48,17 +48,17 @@ mod tests {
 
     #[test]
     fn a_list_joins_neighbours() {
-        assert_eq!(list(&[0, 1, 2, 3, 8]), "0-3, 8");
-        assert_eq!(list(&[5]), "5");
-        assert_eq!(list(&[]), "");
+        assert_eq!(format_cpu_list(&[0, 1, 2, 3, 8]), "0-3, 8");
+        assert_eq!(format_cpu_list(&[5]), "5");
+        assert_eq!(format_cpu_list(&[]), "");
     }
 
     #[test]
     fn cpu_lists_are_read_as_sysfs_writes_them() {
-        assert_eq!(parse("0-2,5\n"), Some(vec![0, 1, 2, 5]));
-        assert_eq!(parse(""), Some(vec![]));
+        assert_eq!(parse_cpu_list("0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse_cpu_list(""), Some(vec![]));
         for wrong in ["3-1", "x", "0-99999999999", "-1", "1-"] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
         }
     }
 }

@@ -29,7 +29,7 @@ fn all_series() -> impl Iterator<Item = (u16, u16)> {
         .filter(|series| *series >= FIRST)
 }
 
-/// The highest third number that is taken for a stable release's.
+/// Highest patch number that is accepted as a stable release's.
 const LAST_PATCH: u16 = 999;
 
 /// An error: the text is no supported version of Linux.
@@ -48,7 +48,7 @@ impl KernelVersionError {
         }
     }
 
-    /// The fault and the supported versions, without the text itself.
+    /// What is wrong, and the supported versions, without the refused text.
     pub fn problem(&self) -> &str {
         &self.problem
     }
@@ -56,13 +56,13 @@ impl KernelVersionError {
 
 impl KernelVersion {
     /// Linux 6.1, from Debian 12.
-    pub const V6_1: Self = Self::series(6, 1);
+    pub const V6_1: Self = Self::newest_of_series(6, 1);
     /// Linux 6.12, from Debian 13.
-    pub const V6_12: Self = Self::series(6, 12);
+    pub const V6_12: Self = Self::newest_of_series(6, 12);
     /// Linux 7.3, the newest supported.
-    pub const V7_3: Self = Self::series(7, 3);
+    pub const V7_3: Self = Self::newest_of_series(7, 3);
 
-    const fn series(major: u16, minor: u16) -> Self {
+    const fn newest_of_series(major: u16, minor: u16) -> Self {
         Self {
             major,
             minor,
@@ -72,11 +72,11 @@ impl KernelVersion {
 
     /// Every supported series, oldest first, each as its newest stable release.
     pub fn all_series() -> impl Iterator<Item = Self> {
-        all_series().map(|(major, minor)| Self::series(major, minor))
+        all_series().map(|(major, minor)| Self::newest_of_series(major, minor))
     }
 
     /// The first releases of the series after this version, oldest first: the next steps of mainline.
-    pub fn next_series(self) -> impl Iterator<Item = Self> {
+    pub fn first_releases_of_later_series(self) -> impl Iterator<Item = Self> {
         first_releases_after((self.major, self.minor))
     }
 
@@ -87,7 +87,7 @@ impl KernelVersion {
     ///
     /// # Errors
     /// The text does not begin with a version that is known.
-    pub fn of_release(release: &str) -> Result<Self, KernelVersionError> {
+    pub fn from_release_name(release: &str) -> Result<Self, KernelVersionError> {
         let end = release
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(release.len());
@@ -111,8 +111,8 @@ impl KernelVersion {
     /// The kernel named by `uname -r` or a capture, or else the nearest supported version. A newer kernel becomes the
     /// newest version. An older kernel becomes the first release of the next series: equal to mainline then, without
     /// later stable changes. `None`: the text does not begin with two numbers.
-    pub fn nearest(release: &str) -> Option<Self> {
-        if let Ok(known) = Self::of_release(release) {
+    pub fn nearest_supported(release: &str) -> Option<Self> {
+        if let Ok(known) = Self::from_release_name(release) {
             return Some(known);
         }
         let mut numbers = release
@@ -131,9 +131,9 @@ impl KernelVersion {
         (self.major, self.minor, patch)
     }
 
-    /// Whether this kernel has a change that came with releases such as `(6, 12, 78)`, one for each stable series.
+    /// Whether this kernel has a change that was released in versions such as `(6, 12, 78)`, one for each stable series.
     /// Series missing from the list got the change with the last release listed.
-    pub fn has(self, releases: &[(u16, u16, u16)]) -> bool {
+    pub fn has_change_released_in(self, releases: &[(u16, u16, u16)]) -> bool {
         let (major, minor, patch) = self.release();
         let own = releases
             .iter()
@@ -162,7 +162,7 @@ impl FromStr for KernelVersion {
     type Err = KernelVersionError;
 
     fn from_str(text: &str) -> Result<Self, KernelVersionError> {
-        let parts: Option<Vec<_>> = text.split('.').map(parse_part).collect();
+        let parts: Option<Vec<_>> = text.split('.').map(parse_version_number).collect();
         let (major, minor, patch) = match parts.as_deref() {
             Some(&[major, minor]) => (major, minor, None),
             Some(&[major, minor, patch]) if patch <= LAST_PATCH => (major, minor, Some(patch)),
@@ -174,9 +174,9 @@ impl FromStr for KernelVersion {
         if !all_series().any(|known| known == (major, minor)) {
             let problem = format!(
                 "the policies of this kernel are not known, only those of {} to {}; nearest: {}",
-                Self::series(FIRST.0, FIRST.1),
+                Self::newest_of_series(FIRST.0, FIRST.1),
                 Self::V7_3,
-                nearest(major, minor),
+                name_neighbouring_series(major, minor),
             );
             return Err(KernelVersionError::new(text, problem));
         }
@@ -188,15 +188,15 @@ impl FromStr for KernelVersion {
     }
 }
 
-/// Parses decimal digits without leading zeros.
-fn parse_part(part: &str) -> Option<u16> {
+/// Parses a part of a version number: decimal digits without leading zeros.
+fn parse_version_number(part: &str) -> Option<u16> {
     let plain = part == "0" || !part.starts_with('0');
     let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     (digits && plain).then(|| part.parse().ok()).flatten()
 }
 
-/// The supported series before and after a series, in words.
-fn nearest(major: u16, minor: u16) -> String {
+/// Names of the supported series just before and just after an unsupported series, for a message.
+fn name_neighbouring_series(major: u16, minor: u16) -> String {
     let before = all_series().take_while(|known| *known < (major, minor));
     let after = all_series().find(|known| *known > (major, minor));
     let near = before.last().into_iter().chain(after);
@@ -206,7 +206,7 @@ fn nearest(major: u16, minor: u16) -> String {
     names.join(", ")
 }
 
-/// The first release of each series after `series`.
+/// The first release of each supported series after `series`, oldest first.
 fn first_releases_after(series: (u16, u16)) -> impl Iterator<Item = KernelVersion> {
     all_series()
         .filter(move |known| *known > series)
@@ -283,11 +283,11 @@ mod tests {
             ("7.0.9-204.fc44.x86_64", "7.0.9"),
             ("6.1.0.21-x", "6.1"),
         ] {
-            let found = KernelVersion::of_release(release).map(|found| found.to_string());
+            let found = KernelVersion::from_release_name(release).map(|found| found.to_string());
             assert_eq!(found.as_deref(), Ok(expected));
         }
-        assert!(KernelVersion::of_release("5.15.0").is_err());
-        assert!(KernelVersion::of_release("").is_err());
+        assert!(KernelVersion::from_release_name("5.15.0").is_err());
+        assert!(KernelVersion::from_release_name("").is_err());
     }
 
     #[test]
@@ -307,7 +307,8 @@ mod tests {
             ("", None),
             ("next-20260101", None),
         ] {
-            let nearest = KernelVersion::nearest(release).map(|kernel| kernel.to_string());
+            let nearest =
+                KernelVersion::nearest_supported(release).map(|kernel| kernel.to_string());
             assert_eq!(nearest.as_deref(), expected, "{release}");
         }
     }
@@ -325,7 +326,11 @@ mod tests {
             ("7.0", true),
             ("7.3.4", true),
         ] {
-            assert_eq!(version(text).has(&shortcut), has, "{text}");
+            assert_eq!(
+                version(text).has_change_released_in(&shortcut),
+                has,
+                "{text}"
+            );
         }
     }
 }

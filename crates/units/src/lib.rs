@@ -30,20 +30,20 @@ use serde::{Deserialize, Serialize};
 pub struct Nanoseconds(pub u64);
 
 impl Nanoseconds {
-    /// No time at all.
+    /// A time of zero.
     pub const ZERO: Self = Self(0);
 
-    /// `us` microseconds; saturates at the largest representable time.
+    /// A time of `us` microseconds; saturates at the largest representable time.
     pub const fn from_micros(us: u64) -> Self {
         Self(us.saturating_mul(1_000))
     }
 
-    /// `ms` milliseconds; saturates at the largest representable time.
+    /// A time of `ms` milliseconds; saturates at the largest representable time.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000_000))
     }
 
-    /// `s` seconds; saturates at the largest representable time.
+    /// A time of `s` seconds; saturates at the largest representable time.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000_000))
     }
@@ -53,12 +53,12 @@ impl Nanoseconds {
         std::time::Duration::from_nanos(self.0)
     }
 
-    /// Whole microseconds, rounded down.
+    /// The time in whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// Seconds as a floating-point number, for reports only.
+    /// The time in seconds as a floating-point number, for reports only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -108,7 +108,7 @@ impl TickRate {
         Nanoseconds((1_000_000_000 + self.0 as u64 / 2) / self.0 as u64)
     }
 
-    /// Milliseconds as ticks (jiffies), rounded up, as `msecs_to_jiffies()` does.
+    /// Converts milliseconds to ticks (jiffies), rounded up, as `msecs_to_jiffies()` does.
     pub const fn ticks_from_millis(self, ms: u64) -> u64 {
         ms.saturating_mul(self.0 as u64).div_ceil(1_000)
     }
@@ -141,7 +141,7 @@ impl fmt::Display for Kilohertz {
 pub struct Microwatts(pub u64);
 
 impl Microwatts {
-    /// Energy over `time`, in femtojoules: 1 uW for 1 ns is 1 fJ.
+    /// Energy in femtojoules of this power over `time`: 1 uW for 1 ns is 1 fJ.
     pub const fn femtojoules_over(self, time: Nanoseconds) -> u128 {
         self.0 as u128 * time.0 as u128
     }

@@ -10,10 +10,10 @@ mod hosts;
 use hosts::HostLines;
 pub use hosts::{SeveralHosts, without_hosts};
 
-/// The order of a UTF-16 unit's two bytes.
+/// A function that makes a UTF-16 unit from two bytes, in one byte order.
 type FromBytes = fn([u8; 2]) -> u16;
 
-/// The marks that open a text in UTF-16.
+/// Byte-order marks that open a text in UTF-16, each with its byte order.
 const UTF16_MARKS: [(&[u8], FromBytes); 2] = [
     (&[0xff, 0xfe], u16::from_le_bytes),
     (&[0xfe, 0xff], u16::from_be_bytes),
@@ -22,20 +22,20 @@ const UTF16_MARKS: [(&[u8], FromBytes); 2] = [
 /// The mark that Windows' editors put before UTF-8.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// UTF-16 without a mark is recognised in at most so many bytes.
+/// Number of bytes by which UTF-16 without a byte-order mark is recognised.
 const UTF16_SAMPLE: usize = 128;
 
 /// Decodes a file's bytes as text. UTF-16, as PowerShell writes, is decoded ([`is_utf16`]). Bytes that are no text are
 /// replaced, and escape sequences such as those of colours are left out.
-pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
-    match utf16(bytes) {
+pub fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
+    match decode_utf16(bytes) {
         Some(text) => without_escapes(text.into()),
-        None => line(bytes.strip_prefix(UTF8_MARK).unwrap_or(bytes)),
+        None => decode_line(bytes.strip_prefix(UTF8_MARK).unwrap_or(bytes)),
     }
 }
 
-/// A line's bytes as text, without escape sequences such as those of colours. Bytes that are no text are replaced.
-pub fn line(bytes: &[u8]) -> Cow<'_, str> {
+/// Decodes a line's bytes as text without escape sequences such as those of colours. Bytes that are no text are replaced.
+pub fn decode_line(bytes: &[u8]) -> Cow<'_, str> {
     without_escapes(String::from_utf8_lossy(bytes))
 }
 
@@ -50,34 +50,34 @@ fn without_escapes(text: Cow<'_, str>) -> Cow<'_, str> {
     let mut rest = text.as_ref();
     while let Some((before, after)) = rest.split_once(ESCAPE) {
         kept.push_str(before);
-        rest = after_sequence(after);
+        rest = skip_escape_sequence(after);
     }
     kept.push_str(rest);
     kept.into()
 }
 
-/// What follows an escape sequence (ECMA-48), given what follows its escape. A sequence that does not end in its line is left as
+/// Returns the text behind an escape sequence (ECMA-48), given the text behind its escape. A sequence that does not end in its line stays as
 /// text, but for the escape.
-fn after_sequence(text: &str) -> &str {
+fn skip_escape_sequence(text: &str) -> &str {
     let mut chars = text.chars();
     let Some(first) = chars.next() else {
         return text;
     };
     let rest = chars.as_str();
     let end = match first {
-        '[' => find_end(rest, |c| ('@'..='~').contains(&c)),
+        '[' => end_of_first_match_in_line(rest, |c| ('@'..='~').contains(&c)),
         // An operating system command ends with a bell, or with an escape and a backslash.
-        ']' => find_end(rest, |c| matches!(c, BELL | ESCAPE)).map(|end| {
+        ']' => end_of_first_match_in_line(rest, |c| matches!(c, BELL | ESCAPE)).map(|end| {
             if !rest[..end].ends_with(ESCAPE) {
                 end
             } else if rest[end..].starts_with('\\') {
                 end + 1
             } else {
-                // The escape begins the next sequence.
+                // The escape that ends the command begins the next sequence.
                 end - ESCAPE.len_utf8()
             }
         }),
-        // Which characters a terminal has.
+        // A sequence that selects a terminal's character set has one more character.
         '(' | ')' => rest
             .chars()
             .next()
@@ -88,12 +88,12 @@ fn after_sequence(text: &str) -> &str {
     end.map_or(text, |end| &rest[end..])
 }
 
-/// As [`decode`], but bytes that are no UTF-8 are refused, and escape sequences stay. Faults in UTF-16 are replaced.
+/// As [`decode_text`], but bytes that are no UTF-8 are refused, and escape sequences stay. Faults in UTF-16 are replaced.
 ///
 /// # Errors
 /// The bytes have no mark of UTF-16 and are not UTF-8.
-pub fn decode_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
-    if let Some(text) = utf16(&bytes) {
+pub fn decode_text_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    if let Some(text) = decode_utf16(&bytes) {
         return Ok(text);
     }
     if bytes.starts_with(UTF8_MARK) {
@@ -105,16 +105,16 @@ pub fn decode_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
 /// Whether bytes are text in UTF-16: by a byte-order mark or, without one, because most of the first characters are ASCII and
 /// none is NUL.
 pub fn is_utf16(bytes: &[u8]) -> bool {
-    utf16_order(bytes).is_some()
+    utf16_text_and_order(bytes).is_some()
 }
 
-fn utf16(bytes: &[u8]) -> Option<String> {
-    let (text, order) = utf16_order(bytes)?;
+fn decode_utf16(bytes: &[u8]) -> Option<String> {
+    let (text, order) = utf16_text_and_order(bytes)?;
     Some(String::from_utf16_lossy(&utf16_units(text, order)))
 }
 
-/// The bytes behind the mark of UTF-16, and the byte order.
-fn utf16_order(bytes: &[u8]) -> Option<(&[u8], FromBytes)> {
+/// The bytes behind the byte-order mark of UTF-16, and the byte order; `None` if the text is not UTF-16.
+fn utf16_text_and_order(bytes: &[u8]) -> Option<(&[u8], FromBytes)> {
     for (mark, order) in UTF16_MARKS {
         if let Some(text) = bytes.strip_prefix(mark) {
             return Some((text, order));
@@ -136,32 +136,32 @@ fn is_ascii_text(unit: u16) -> bool {
     matches!(unit, 0x9 | 0xa | 0xd | 0x20..=0x7e)
 }
 
-/// The whole UTF-16 units of `bytes`.
+/// All complete UTF-16 units of `bytes`.
 fn utf16_units(bytes: &[u8], order: FromBytes) -> Vec<u16> {
     let (pairs, _) = bytes.as_chunks();
     pairs.iter().map(|&pair| order(pair)).collect()
 }
 
-/// Names of machines are looked for in at most so many bytes.
+/// Number of bytes in which names of machines are looked for.
 const HOSTS_SAMPLE: u64 = 1 << 16;
-/// Longer lines of a text with names of machines are cut here.
+/// Longest line in bytes of a text with names of machines; longer lines are cut.
 const MAX_LINE: u64 = 1 << 17;
 
-/// A text too long for memory, read as UTF-8 and without names of machines: [`decode`] and [`without_hosts`] for streams.
+/// A text too long for memory, read as UTF-8 and without names of machines: [`decode_text`] and [`without_hosts`] for streams.
 /// Reading fails with [`SeveralHosts`] where lines are of another machine.
 #[derive(Debug)]
 pub struct DecodedText<R> {
     text: BufReader<Chain<Cursor<Vec<u8>>, Utf8Reader<R>>>,
     hosts: Option<HostLines>,
-    /// The rest of a line without its machine's name.
+    /// Bytes of a line without its machine's name that have not been read yet.
     ready: VecDeque<u8>,
 }
 
 impl<R: Read> DecodedText<R> {
-    /// Looks for the encoding and for names of machines.
+    /// Begins to decode an input: reads its start to recognise the encoding and names of machines.
     ///
     /// # Errors
-    /// The input's.
+    /// Errors of reading the input.
     pub fn new(input: R) -> io::Result<Self> {
         let mut decoder = Utf8Reader::new(input)?;
         let mut sample = Vec::new();
@@ -182,7 +182,7 @@ impl<R: Read> Read for DecodedText<R> {
         let Some(hosts) = &mut self.hosts else {
             return self.text.read(out);
         };
-        // A line of which nothing is left without its name ends no stream.
+        // A line that holds nothing but a machine's name does not end the stream.
         while self.ready.is_empty() {
             let mut bytes = Vec::new();
             (&mut self.text)
@@ -194,7 +194,7 @@ impl<R: Read> Read for DecodedText<R> {
             let text = String::from_utf8_lossy(&bytes);
             let line = text.strip_suffix('\n').unwrap_or(&text);
             self.ready
-                .extend(hosts.strip(line).map_err(io::Error::other)?.bytes());
+                .extend(hosts.strip_host(line).map_err(io::Error::other)?.bytes());
             self.ready.extend(text[line.len()..].bytes());
         }
         self.ready.read(out)
@@ -205,9 +205,9 @@ impl<R: Read> Read for DecodedText<R> {
 #[derive(Debug)]
 struct Utf8Reader<R> {
     input: R,
-    /// The byte order, for UTF-16.
+    /// The byte order if the input is UTF-16; otherwise `None`.
     order: Option<FromBytes>,
-    /// Bytes of UTF-16 that are no whole character yet.
+    /// Bytes of UTF-16 that do not form a complete character yet.
     cut: Vec<u8>,
     ready: VecDeque<u8>,
 }
@@ -219,7 +219,7 @@ impl<R: Read> Utf8Reader<R> {
             .by_ref()
             .take(UTF16_SAMPLE as u64)
             .read_to_end(&mut start)?;
-        let (order, cut, ready) = if let Some((text, order)) = utf16_order(&start) {
+        let (order, cut, ready) = if let Some((text, order)) = utf16_text_and_order(&start) {
             (Some(order), text.to_vec(), VecDeque::new())
         } else {
             let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start);
@@ -233,7 +233,7 @@ impl<R: Read> Utf8Reader<R> {
         })
     }
 
-    /// Decodes one more block; false at the end of the input.
+    /// Decodes one more block of UTF-16 input; returns false at the end of the input.
     fn decode_block(&mut self, order: FromBytes) -> io::Result<bool> {
         let mut block = [0; 1 << 14];
         let read = self.input.read(&mut block)?;
@@ -261,8 +261,8 @@ impl<R: Read> Read for Utf8Reader<R> {
     }
 }
 
-/// How often a line is quoted with `>`, and the line without these marks.
-pub fn unquoted(line: &str) -> (usize, &str) {
+/// Returns how often a line of a mail is quoted with `>`, and the line without the quote marks.
+pub fn quote_depth_and_text(line: &str) -> (usize, &str) {
     let (mut depth, mut rest) = (0, line);
     while let Some(after) = rest.trim_start().strip_prefix('>') {
         depth += 1;
@@ -276,8 +276,8 @@ pub fn unquoted(line: &str) -> (usize, &str) {
     (depth, text)
 }
 
-/// The place behind the first such character, if the line has one.
-fn find_end(text: &str, is_end: fn(char) -> bool) -> Option<usize> {
+/// Byte position behind the first character in the text's first line for which `is_end` is true.
+fn end_of_first_match_in_line(text: &str, is_end: fn(char) -> bool) -> Option<usize> {
     let line = text.split('\n').next().unwrap_or_default();
     let mut chars = line.char_indices();
     let (at, last) = chars.find(|(_, c)| is_end(*c))?;
@@ -301,8 +301,8 @@ mod tests {
             ("\u{1b}\u{1b}[0mx", "x"),
             ("\u{1b}[0\u{e9}", "[0\u{e9}"),
         ] {
-            assert_eq!(decode(text.as_bytes()), plain, "{text:?}");
-            assert_eq!(line(text.as_bytes()), plain, "{text:?}");
+            assert_eq!(decode_text(text.as_bytes()), plain, "{text:?}");
+            assert_eq!(decode_line(text.as_bytes()), plain, "{text:?}");
         }
     }
 
@@ -317,33 +317,33 @@ mod tests {
             ("", 0, ""),
             (" <idle>-0 [000]", 0, " <idle>-0 [000]"),
         ] {
-            assert_eq!(unquoted(line), (depth, text), "{line}");
+            assert_eq!(quote_depth_and_text(line), (depth, text), "{line}");
         }
     }
 
     #[test]
     fn every_encoding_is_the_same_text() {
         let text = "mn : X\n";
-        assert_eq!(decode(text.as_bytes()), text);
-        assert_eq!(decode(b"\xef\xbb\xbfmn : X\n"), text);
+        assert_eq!(decode_text(text.as_bytes()), text);
+        assert_eq!(decode_text(b"\xef\xbb\xbfmn : X\n"), text);
         for (mark, to_bytes) in [
             ([0xff, 0xfe], u16::to_le_bytes as fn(u16) -> [u8; 2]),
             ([0xfe, 0xff], u16::to_be_bytes),
         ] {
             let mut bytes = mark.to_vec();
             bytes.extend(text.encode_utf16().flat_map(to_bytes));
-            assert_eq!(decode(&bytes), text);
+            assert_eq!(decode_text(&bytes), text);
         }
-        assert_eq!(decode(b"\xff"), "\u{fffd}");
+        assert_eq!(decode_text(b"\xff"), "\u{fffd}");
         assert_eq!(
-            decode_strictly(b"\xef\xbb\xbfmn : X\n".to_vec()).unwrap(),
+            decode_text_strictly(b"\xef\xbb\xbfmn : X\n".to_vec()).unwrap(),
             text
         );
         assert_eq!(
-            decode_strictly(b"\xfe\xff\0m\0n\0\n".to_vec()).unwrap(),
+            decode_text_strictly(b"\xfe\xff\0m\0n\0\n".to_vec()).unwrap(),
             "mn\n"
         );
-        assert!(decode_strictly(b"\xff".to_vec()).is_err());
+        assert!(decode_text_strictly(b"\xff".to_vec()).is_err());
     }
 
     #[test]

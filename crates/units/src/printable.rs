@@ -4,10 +4,10 @@
 //! Output shows such characters as escapes: `\u{1b}`, `\u{202e}`, `\n`.
 //!
 //! ```
-//! use wakepath_units::printable::{one_line, own_lines};
+//! use wakepath_units::printable::{escape_for_one_line, escape_except_line_ends};
 //!
-//! assert_eq!(one_line("a\u{1b}[31mb\nc"), "a\\u{1b}[31mb\\nc");
-//! assert_eq!(own_lines("a\u{202e}b\nc"), "a\\u{202e}b\nc");
+//! assert_eq!(escape_for_one_line("a\u{1b}[31mb\nc"), "a\\u{1b}[31mb\\nc");
+//! assert_eq!(escape_except_line_ends("a\u{202e}b\nc"), "a\\u{202e}b\nc");
 //! ```
 
 use std::borrow::Cow;
@@ -33,18 +33,18 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
-/// Makes a stranger's text part of a line.
-pub fn one_line(text: &str) -> Cow<'_, str> {
-    show_character(text, is_hidden)
+/// Escapes all hidden characters, line ends included, so that a stranger's text can be part of a line.
+pub fn escape_for_one_line(text: &str) -> Cow<'_, str> {
+    escape_characters(text, is_hidden)
 }
 
-/// Makes text printable that has strangers' words in our own lines: line ends stay.
-pub fn own_lines(text: &str) -> Cow<'_, str> {
-    show_character(text, |c| c != '\n' && is_hidden(c))
+/// Escapes all hidden characters but line ends, in text of several lines with strangers' words.
+pub fn escape_except_line_ends(text: &str) -> Cow<'_, str> {
+    escape_characters(text, |c| c != '\n' && is_hidden(c))
 }
 
 /// Escapes hidden characters in JSON without changing the meaning: outside strings, JSON has none but line ends.
-pub fn json(text: &str) -> Cow<'_, str> {
+pub fn escape_hidden_in_json(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| c != '\n' && is_hidden(c);
     if !text.contains(hidden) {
         return text.into();
@@ -63,10 +63,10 @@ pub fn json(text: &str) -> Cow<'_, str> {
     all.into()
 }
 
-/// Makes a stranger's text part of a line or table cell of Markdown, without markup.
-pub fn markdown(text: &str) -> String {
+/// Escapes a stranger's text for a line or table cell of Markdown, so that it makes no markup.
+pub fn escape_for_markdown(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());
-    for c in without_tags(text).chars() {
+    for c in escape_tags_for_markdown(text).chars() {
         match c {
             '|' | '*' | '`' => cell.extend(['\\', c]),
             // Escaping the `(` breaks a link; brackets alone do nothing.
@@ -77,10 +77,10 @@ pub fn markdown(text: &str) -> String {
     cell
 }
 
-/// A line of Markdown, possibly with markup of ours, where strangers' words make no HTML tag and no link.
-pub fn without_tags(text: &str) -> String {
+/// Escapes hidden characters and HTML tags in a line of Markdown; other markup in the line stays.
+pub fn escape_tags_for_markdown(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
-    let shown = one_line(text);
+    let shown = escape_for_one_line(text);
     let mut chars = shown.chars().peekable();
     while let Some(c) = chars.next() {
         let next = chars.peek().copied().unwrap_or(' ');
@@ -93,12 +93,12 @@ pub fn without_tags(text: &str) -> String {
     line
 }
 
-/// A cell of CSV that no spreadsheet takes for a formula.
+/// Escapes a cell of CSV so that no spreadsheet takes it for a formula.
 ///
 /// A cell that begins with `=`, `+`, `-` or `@`, also in wide forms, and is no number gets a leading apostrophe:
 /// spreadsheets then read text. Hidden characters are escaped as in a line.
-pub fn csv_cell(text: &str) -> Cow<'_, str> {
-    let cell = one_line(text);
+pub fn escape_csv_cell(text: &str) -> Cow<'_, str> {
+    let cell = escape_for_one_line(text);
     let formula_signs = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
     let signed = cell.strip_prefix(['+', '-']);
     let harmless = signed.is_some_and(|rest| rest.is_empty() || is_number(rest));
@@ -110,7 +110,7 @@ pub fn csv_cell(text: &str) -> Cow<'_, str> {
 }
 
 /// Quotes a word of a command line for people who copy the command into a shell: nothing in the word is run.
-pub fn shell_word(text: &str) -> Cow<'_, str> {
+pub fn quote_shell_word(text: &str) -> Cow<'_, str> {
     if !text.is_empty() && text.chars().all(is_plain_in_shell) {
         text.into()
     } else {
@@ -128,7 +128,7 @@ fn is_number(text: &str) -> bool {
         || text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
 }
 
-fn show_character(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escape_characters(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&hidden) {
         return text.into();
     }
@@ -163,7 +163,7 @@ mod tests {
             // Letters from right to left are a name, and quotes are no danger.
             ("\u{5d0} 'q' é", "\u{5d0} 'q' é"),
         ] {
-            assert_eq!(one_line(text), line);
+            assert_eq!(escape_for_one_line(text), line);
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn json_means_the_same() {
         let text = "{\n  \"a\": \"\u{202e}\u{e0041}\u{7f}é\"\n}";
         assert_eq!(
-            json(text),
+            escape_hidden_in_json(text),
             "{\n  \"a\": \"\\u202e\\udb40\\udc41\\u007fé\"\n}"
         );
     }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn markdown_has_no_markup_of_strangers() {
         assert_eq!(
-            markdown("<img src=x>|*b*\n[a](http://x) psd[timeout=3ms] <-10 a < b"),
+            escape_for_markdown("<img src=x>|*b*\n[a](http://x) psd[timeout=3ms] <-10 a < b"),
             "&lt;img src=x>\\|\\*b\\*\\n[a]\\(http://x) psd[timeout=3ms] <-10 a < b"
         );
     }
@@ -200,7 +200,7 @@ mod tests {
             ("＝1", "'＝1"),
             ("a=b", "a=b"),
         ] {
-            assert_eq!(csv_cell(text), cell);
+            assert_eq!(escape_csv_cell(text), cell);
         }
     }
 
@@ -214,18 +214,18 @@ mod tests {
             ("$(reboot)", "'$(reboot)'"),
             ("x'; reboot; '", "'x'\\''; reboot; '\\'''"),
         ] {
-            assert_eq!(shell_word(text), word);
+            assert_eq!(quote_shell_word(text), word);
         }
     }
 
     proptest! {
         #[test]
         fn nothing_hidden_is_left(text in any::<String>()) {
-            prop_assert!(!one_line(&text).contains(is_hidden));
-            prop_assert!(!csv_cell(&text).contains(is_hidden));
-            prop_assert!(!markdown(&text).contains(is_hidden));
-            prop_assert!(!own_lines(&text).contains(|c| c != '\n' && is_hidden(c)));
-            prop_assert!(!json(&text).contains(|c| c != '\n' && is_hidden(c)));
+            prop_assert!(!escape_for_one_line(&text).contains(is_hidden));
+            prop_assert!(!escape_csv_cell(&text).contains(is_hidden));
+            prop_assert!(!escape_for_markdown(&text).contains(is_hidden));
+            prop_assert!(!escape_except_line_ends(&text).contains(|c| c != '\n' && is_hidden(c)));
+            prop_assert!(!escape_hidden_in_json(&text).contains(|c| c != '\n' && is_hidden(c)));
         }
     }
 }

@@ -6,9 +6,9 @@
 //! ```
 //! use wakepath_units::{Kilohertz, Nanoseconds, quantity};
 //!
-//! assert_eq!(quantity::time("20us"), Some(Nanoseconds(20_000)));
-//! assert_eq!(quantity::frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
-//! assert_eq!(quantity::time("20"), None);
+//! assert_eq!(quantity::parse_time("20us"), Some(Nanoseconds(20_000)));
+//! assert_eq!(quantity::parse_frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
+//! assert_eq!(quantity::parse_time("20"), None);
 //! ```
 
 use crate::{Kilohertz, Nanoseconds};
@@ -26,47 +26,49 @@ const FREQUENCY: &[(&str, u64)] = &[("kHz", 1), ("MHz", 1_000), ("GHz", 1_000_00
 
 /// Parses a length of time in `ns`, `us`, `ms`, `s`, `m` (minutes) or `h`. `None` for anything else, for fractions of
 /// a nanosecond, and for overflow.
-pub fn time(text: &str) -> Option<Nanoseconds> {
-    parse_scaled(text, TIME).map(Nanoseconds)
+pub fn parse_time(text: &str) -> Option<Nanoseconds> {
+    parse_number_with_unit(text, TIME).map(Nanoseconds)
 }
 
-/// Like [`time`], and takes a number without a unit as multiples of `unit`: `time_or("8", "s")` are 8 seconds.
-pub fn time_or(text: &str, unit: &str) -> Option<Nanoseconds> {
-    time(text).or_else(|| time(&format!("{text}{unit}")))
+/// Like [`parse_time`], and takes a number without a unit as multiples of `unit`: `parse_time_or_number_in("8", "s")` are 8 seconds.
+pub fn parse_time_or_number_in(text: &str, unit: &str) -> Option<Nanoseconds> {
+    parse_time(text).or_else(|| parse_time(&format!("{text}{unit}")))
 }
 
-/// How times are written, for messages.
+/// Examples of how times are written, for messages.
 pub const TIMES: &str = "20us, 500ms, 30s, 2m or 1h";
 
 /// Parses a frequency in `kHz`, `MHz` or `GHz`. `None` for anything else, for fractions of a kHz, and for overflow.
-pub fn frequency(text: &str) -> Option<Kilohertz> {
-    let khz = parse_scaled(text, FREQUENCY)?;
+pub fn parse_frequency(text: &str) -> Option<Kilohertz> {
+    let khz = parse_number_with_unit(text, FREQUENCY)?;
     u32::try_from(khz).ok().map(Kilohertz)
 }
 
-/// A whole number of decimal digits only; `u64::from_str` would also take a plus sign.
-pub fn whole(text: &str) -> Option<u64> {
+/// Parses a whole number of decimal digits only; `u64::from_str` would also take a plus sign.
+pub fn parse_whole_number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
 
-fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn parse_number_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let (_, scale) = units.iter().find(|(name, _)| *name == unit)?;
     let Some((integer, fraction)) = number.split_once('.') else {
-        return whole(number)?.checked_mul(*scale);
+        return parse_whole_number(number)?.checked_mul(*scale);
     };
     let digits = u32::try_from(fraction.len()).ok()?;
-    let tenths = u128::from(whole(fraction)?).checked_mul(u128::from(*scale))?;
+    let tenths = u128::from(parse_whole_number(fraction)?).checked_mul(u128::from(*scale))?;
     let divisor = 10_u128.checked_pow(digits)?;
     if tenths % divisor != 0 {
         return None;
     }
     let below_one = u64::try_from(tenths / divisor).ok()?;
-    whole(integer)?.checked_mul(*scale)?.checked_add(below_one)
+    parse_whole_number(integer)?
+        .checked_mul(*scale)?
+        .checked_add(below_one)
 }
 
 #[cfg(test)]
@@ -76,17 +78,23 @@ mod tests {
 
     #[test]
     fn quantities_have_a_unit() {
-        assert_eq!(time("500us"), Some(Nanoseconds(500_000)));
-        assert_eq!(time("1.5ms"), Some(Nanoseconds(1_500_000)));
-        assert_eq!(time("2h"), Some(Nanoseconds(7_200_000_000_000)));
-        assert_eq!(time_or("2h", "s"), time("2h"));
-        assert_eq!(time_or("0.5", "s"), Some(Nanoseconds(500_000_000)));
-        assert_eq!(time_or("0.5s", "us"), Some(Nanoseconds(500_000_000)));
-        assert_eq!(time_or("x", "s"), None);
-        assert_eq!(time_or("", "s"), None);
-        assert_eq!(time("0.000000001s"), Some(Nanoseconds(1)));
-        assert_eq!(frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
-        assert_eq!(frequency("800MHz"), Some(Kilohertz(800_000)));
+        assert_eq!(parse_time("500us"), Some(Nanoseconds(500_000)));
+        assert_eq!(parse_time("1.5ms"), Some(Nanoseconds(1_500_000)));
+        assert_eq!(parse_time("2h"), Some(Nanoseconds(7_200_000_000_000)));
+        assert_eq!(parse_time_or_number_in("2h", "s"), parse_time("2h"));
+        assert_eq!(
+            parse_time_or_number_in("0.5", "s"),
+            Some(Nanoseconds(500_000_000))
+        );
+        assert_eq!(
+            parse_time_or_number_in("0.5s", "us"),
+            Some(Nanoseconds(500_000_000))
+        );
+        assert_eq!(parse_time_or_number_in("x", "s"), None);
+        assert_eq!(parse_time_or_number_in("", "s"), None);
+        assert_eq!(parse_time("0.000000001s"), Some(Nanoseconds(1)));
+        assert_eq!(parse_frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
+        assert_eq!(parse_frequency("800MHz"), Some(Kilohertz(800_000)));
     }
 
     #[test]
@@ -110,21 +118,21 @@ mod tests {
             "3us ",
             "٣s",
         ] {
-            assert_eq!(time(wrong), None, "{wrong}");
+            assert_eq!(parse_time(wrong), None, "{wrong}");
         }
-        assert_eq!(frequency("5000GHz"), None);
-        assert_eq!(frequency("1200"), None);
+        assert_eq!(parse_frequency("5000GHz"), None);
+        assert_eq!(parse_frequency("1200"), None);
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in "[0-9.kMGuns ]{0,50}") {
-            let _ = (time(&text), frequency(&text));
+            let _ = (parse_time(&text), parse_frequency(&text));
         }
 
         #[test]
         fn thousandths_are_exact(whole in 0_u64..1_000_000, thousandths in 0_u64..1000) {
-            let parsed = time(&format!("{whole}.{thousandths:03}ms"));
+            let parsed = parse_time(&format!("{whole}.{thousandths:03}ms"));
             prop_assert_eq!(parsed, Some(Nanoseconds(whole * 1_000_000 + thousandths * 1_000)));
         }
     }

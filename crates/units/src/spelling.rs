@@ -1,49 +1,49 @@
 //! Suggestions for misspelt names, for error messages.
 
-/// How alike a name must be to be suggested, 0 to 1.
+/// Likeness, 0 to 1, above which a known name is suggested for a misspelt name.
 const MEANT: f64 = 0.7;
-/// Nothing longer is a misspelt name, and comparing takes quadratic time.
+/// Longest text in bytes that is compared as a misspelt name, since comparing takes quadratic time.
 const LONGEST: usize = 64;
 
 /// Longest name of a machine or drive, in bytes. A longer name is refused before any comparison.
 pub const LONGEST_NAME: usize = 100;
 
 /// The known name that a user probably meant by `wrong`, if any is similar.
-pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    closest(wrong, known)
+pub fn similar_name<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    most_similar_name(wrong, known)
         .filter(|(likeness, _)| *likeness > MEANT)
         .map(|(_, name)| name)
 }
 
-/// The known name most like `wrong` with its [`likeness`], however small; of equals the first. `None` if nothing is known.
-pub fn closest<'a>(
+/// The known name most like `wrong` with its [`name_likeness`], however small; of equals the first. `None` if nothing is known.
+pub fn most_similar_name<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Option<(f64, &'a str)> {
     known
         .into_iter()
-        .map(|name| (likeness(wrong, name), name))
+        .map(|name| (name_likeness(wrong, name), name))
         .reduce(|best, next| if next.0 > best.0 { next } else { best })
 }
 
 /// How much alike two names are, 0 to 1. One slip of the fingers is the likeliest mistake; in a short name, Jaro-Winkler does
 /// not know two letters that changed places.
-pub fn likeness(wrong: &str, name: &str) -> f64 {
+pub fn name_likeness(wrong: &str, name: &str) -> f64 {
     if wrong.len() > LONGEST {
         0.0
     } else if wrong == name {
         1.0
     } else if strsim::damerau_levenshtein(wrong, name) <= 1 {
-        // Below equality, and above whatever else is alike.
+        // One slip of the fingers ranks below equality, and above any other likeness.
         0.99
     } else {
         strsim::jaro_winkler(wrong, name).min(0.98)
     }
 }
 
-/// The end of a message about an unknown name: the probable meaning and all known names.
-pub fn suggestion(wrong: &str, known: &[&str]) -> String {
-    let meant = nearest(wrong, known.iter().copied()).map_or_else(
+/// Makes the end of a message about an unknown name: the probable meaning and all known names.
+pub fn suggestion_with_known_names(wrong: &str, known: &[&str]) -> String {
+    let meant = similar_name(wrong, known.iter().copied()).map_or_else(
         || ".".to_owned(),
         |name| format!("; did you mean `{name}`?"),
     );
@@ -52,13 +52,16 @@ pub fn suggestion(wrong: &str, known: &[&str]) -> String {
 
 /// Rewrites a TOML parser's message for users, who know keys and not fields. For an unknown key, suggests the
 /// probable one.
-pub fn toml_message(message: &str) -> String {
+pub fn toml_message_for_users(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted[..] {
         [wrong, ref known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
-            format!("unknown key `{wrong}`{}", suggestion(wrong, known))
+            format!(
+                "unknown key `{wrong}`{}",
+                suggestion_with_known_names(wrong, known)
+            )
         }
-        _ => in_plain_words(&message.replace("field", "key")),
+        _ => type_error_in_plain_words(&message.replace("field", "key")),
     }
 }
 
@@ -87,8 +90,8 @@ const TYPES: [(&str, &str); 21] = [
     ("usize", "a whole number, not below 0"),
 ];
 
-/// `invalid type: sequence, expected a string` is `a list instead of a text`.
-fn in_plain_words(message: &str) -> String {
+/// Puts the parser's message about a wrong type into plain words: `a list instead of a text`.
+fn type_error_in_plain_words(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("duplicate key") {
         let name = rest.trim().trim_matches('`');
         return if name.is_empty() {
@@ -106,12 +109,16 @@ fn in_plain_words(message: &str) -> String {
     let Some((found, expected)) = parts else {
         return message.to_owned();
     };
-    format!("{} instead of {}", plain_type(found), plain_type(expected))
+    format!(
+        "{} instead of {}",
+        replace_type_by_plain_words(found),
+        replace_type_by_plain_words(expected)
+    )
 }
 
-/// Replaces the type's name at the start of a text by plain words.
-fn plain_type(text: &str) -> String {
-    // Users do not know the names of structs.
+/// Replaces a Rust type's name at the start of a text by plain words.
+fn replace_type_by_plain_words(text: &str) -> String {
+    // Users do not know the names of Rust structs, which are tables in TOML.
     if text.starts_with("struct ") {
         return "a table".to_owned();
     }
@@ -124,18 +131,18 @@ fn plain_type(text: &str) -> String {
 
 /// The key that is set, or the table that is opened, on the line of `text` around byte `at`; parsers' messages leave
 /// the key out.
-pub fn key_at(text: &str, at: usize) -> Option<&str> {
+pub fn key_or_table_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |line| line + 1);
     let line = text[start..].lines().next()?;
-    table_of(line).or_else(|| {
+    table_header_name(line).or_else(|| {
         let key = line.split_once('=')?.0.trim();
         (!key.is_empty() && !key.starts_with(['#', '['])).then_some(key)
     })
 }
 
 /// `name` from `[name]` and `[[name]]`. A line inside a list of several lines is neither.
-fn table_of(line: &str) -> Option<&str> {
+fn table_header_name(line: &str) -> Option<&str> {
     let (opened, behind) = line.trim().strip_prefix('[')?.split_once(']')?;
     let name = opened.strip_prefix('[').unwrap_or(opened).trim();
     let behind = behind.trim_start_matches(']').trim_start();
@@ -147,12 +154,12 @@ fn table_of(line: &str) -> Option<&str> {
     is_header.then_some(name)
 }
 
-/// As [`toml_message`], with the key that an error about a value is of. `at`: where in `text` the error is.
-pub fn toml_error(message: &str, text: &str, at: usize) -> String {
-    let said = toml_message(message);
-    // Messages that name the key already.
+/// As [`toml_message_for_users`], with the key whose value is wrong. `at`: byte of the error in `text`.
+pub fn toml_error_with_key(message: &str, text: &str, at: usize) -> String {
+    let said = toml_message_for_users(message);
+    // Beginnings of messages that name the key already.
     let of_key = ["unknown field", "missing field", "duplicate key"];
-    match key_at(text, at) {
+    match key_or_table_at(text, at) {
         Some(key)
             if !of_key.iter().any(|start| message.starts_with(start))
                 && !said.contains(&format!("`{key}`")) =>
@@ -170,24 +177,27 @@ mod tests {
     #[test]
     fn a_slip_of_the_fingers_is_understood() {
         let known = ["menu", "teo", "ladder", "haltpoll"];
-        assert_eq!(nearest("mneu", known), Some("menu"));
-        assert_eq!(nearest("toe", known), Some("teo"));
-        assert_eq!(nearest("ladde", known), Some("ladder"));
-        assert_eq!(nearest("halt_poll", known), Some("haltpoll"));
+        assert_eq!(similar_name("mneu", known), Some("menu"));
+        assert_eq!(similar_name("toe", known), Some("teo"));
+        assert_eq!(similar_name("ladde", known), Some("ladder"));
+        assert_eq!(similar_name("halt_poll", known), Some("haltpoll"));
     }
 
     #[test]
     fn nothing_is_made_up() {
-        assert_eq!(nearest("xyz", ["menu", "teo"]), None);
-        assert_eq!(nearest("menu", []), None);
+        assert_eq!(similar_name("xyz", ["menu", "teo"]), None);
+        assert_eq!(similar_name("menu", []), None);
         let long = "menu".repeat(100);
-        assert_eq!(nearest(&long, ["menu"]), None);
+        assert_eq!(similar_name(&long, ["menu"]), None);
     }
 
     #[test]
     fn an_exact_name_beats_a_slip() {
-        assert_eq!(closest("teo", ["te", "teo"]), Some((1.0, "teo")));
-        assert_eq!(nearest("runtimes", ["runtime", "run"]), Some("runtime"));
+        assert_eq!(most_similar_name("teo", ["te", "teo"]), Some((1.0, "teo")));
+        assert_eq!(
+            similar_name("runtimes", ["runtime", "run"]),
+            Some("runtime")
+        );
     }
 
     #[test]
@@ -195,15 +205,15 @@ mod tests {
         let text = "name = 'x'\nrepeats = 'many'\n";
         let message = "invalid type: string \"many\", expected u32";
         assert_eq!(
-            toml_error(message, text, 21),
+            toml_error_with_key(message, text, 21),
             "`repeats`: the text \"many\" instead of a whole number of at most 4294967295"
         );
         assert_eq!(
-            toml_message("invalid type: sequence, expected a string"),
+            toml_message_for_users("invalid type: sequence, expected a string"),
             "a list instead of a text"
         );
         assert_eq!(
-            toml_error(
+            toml_error_with_key(
                 "invalid type: integer `1`, expected struct PsdConfig",
                 "psd = 1",
                 6
@@ -211,11 +221,11 @@ mod tests {
             "`psd`: the number `1` instead of a table"
         );
         assert_eq!(
-            toml_error("`0s` is not possible", "[psd]\ntimeout = \"0s\"", 16),
+            toml_error_with_key("`0s` is not possible", "[psd]\ntimeout = \"0s\"", 16),
             "`timeout`: `0s` is not possible"
         );
         assert_eq!(
-            toml_error(
+            toml_error_with_key(
                 "invalid value: integer `70000`, expected u16",
                 "port = 70000",
                 7
@@ -223,12 +233,12 @@ mod tests {
             "`port`: the number `70000` instead of a whole number from 0 to 65535"
         );
         for of_key in ["unknown field `b`, expected `a`", "missing field `a`"] {
-            assert!(!toml_error(of_key, "b = 1", 0).starts_with("`b`: "));
+            assert!(!toml_error_with_key(of_key, "b = 1", 0).starts_with("`b`: "));
         }
-        assert!(toml_message("duplicate key").contains("[[policy]]"));
-        assert_eq!(key_at("", 9), None);
-        assert_eq!(key_at("[a]\nb", 4), None);
-        assert_eq!(key_at("x = [\n [1],\n [true, 1],\n]", 15), None);
+        assert!(toml_message_for_users("duplicate key").contains("[[policy]]"));
+        assert_eq!(key_or_table_at("", 9), None);
+        assert_eq!(key_or_table_at("[a]\nb", 4), None);
+        assert_eq!(key_or_table_at("x = [\n [1],\n [true, 1],\n]", 15), None);
     }
 
     #[test]
@@ -236,7 +246,7 @@ mod tests {
         let message = "invalid type: map, expected a sequence";
         for text in ["[policy]\nx = 1", "[[ policy ]] # mine"] {
             assert_eq!(
-                toml_error(message, text, 0),
+                toml_error_with_key(message, text, 0),
                 "`policy`: a table instead of a list"
             );
         }
@@ -245,13 +255,16 @@ mod tests {
     #[test]
     fn parsers_speak_of_keys() {
         assert_eq!(
-            toml_message("unknown field `repeat`, expected one of `repeats`, `seed`"),
+            toml_message_for_users("unknown field `repeat`, expected one of `repeats`, `seed`"),
             "unknown key `repeat`; did you mean `repeats`? Known: repeats, seed"
         );
         assert_eq!(
-            toml_message("unknown field `zz`, expected `seed`"),
+            toml_message_for_users("unknown field `zz`, expected `seed`"),
             "unknown key `zz`. Known: seed"
         );
-        assert_eq!(toml_message("missing field `name`"), "missing key `name`");
+        assert_eq!(
+            toml_message_for_users("missing field `name`"),
+            "missing key `name`"
+        );
     }
 }

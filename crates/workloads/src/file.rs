@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 /// Why a file is no text that could be parsed.
 #[derive(Debug)]
@@ -24,13 +24,13 @@ impl Unreadable {
 
 /// Reads the file at `path`, at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
-    let file = wakepath_files::open(path)
+    let file = wakepath_files::open_regular_file(path)
         .map_err(|e| Unreadable::whole_file(format!("cannot open: {e}")))?;
     let bytes = wakepath_files::read_up_to(file, limit as u64).map_err(|e| match e.kind() {
         ErrorKind::FileTooLarge => Unreadable::whole_file(too_large(limit)),
         _ => Unreadable::whole_file(format!("cannot read: {e}")),
     })?;
-    decode_strictly(bytes).map_err(|e| {
+    decode_text_strictly(bytes).map_err(|e| {
         let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         Unreadable {
             line: Some(valid.split(|&b| b == b'\n').count()),

@@ -38,10 +38,10 @@ pub(super) fn parse_kernel(text: &str) -> anyhow::Result<KernelVersion> {
     if version.is_ok() || !of_distribution {
         return Ok(version?);
     }
-    if let Ok(known) = KernelVersion::of_release(text) {
+    if let Ok(known) = KernelVersion::from_release_name(text) {
         return Ok(known);
     }
-    let nearest = KernelVersion::nearest(text).ok_or_else(|| {
+    let nearest = KernelVersion::nearest_supported(text).ok_or_else(|| {
         anyhow::anyhow!("not a kernel version; write one such as 6.12, 6.12.48 or 7.3")
     })?;
     messages::note!(

@@ -13,7 +13,7 @@ use serde::Serialize;
 use wakepath_calibrate::{
     CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, MOST_ROUNDS, calibrate,
 };
-use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_file};
+use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, default_calibration_path};
 use wakepath_system::System;
 
 use super::measure::experiment::{PlanReport, check_new, parse_size, print_notes, write_text};
@@ -169,7 +169,7 @@ impl MachineOutput {
                 replaces_page: args.force,
             });
         }
-        let usual = calibration_file(geteuid().is_root());
+        let usual = default_calibration_path(geteuid().is_root());
         let path = usual.context("WAKEPATH_HERE is empty, or there is no home folder; name the machine file with --output")?;
         Ok(Self {
             path,

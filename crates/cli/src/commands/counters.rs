@@ -42,11 +42,13 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let seconds = args.seconds.map(|time| time.as_secs_f64());
     let counted = match &args.after {
-        Some(after) => Dump::read(after)?.since(&Dump::read(&args.before)?, seconds)?,
+        Some(after) => {
+            Dump::read_single(after)?.counts_since(&Dump::read_single(&args.before)?, seconds)?
+        }
         None => match &Dump::read_series(&args.before)?[..] {
-            [before, after] => after.since(before, seconds)?,
+            [before, after] => after.counts_since(before, seconds)?,
             dumps => match dumps.last() {
-                Some(only) => only.since_start(seconds),
+                Some(only) => only.counts_since_boot(seconds),
                 None => bail!("{}: no dump", args.before.display()),
             },
         },

@@ -109,7 +109,7 @@ struct Listed<'a> {
 
 impl<'a> Listed<'a> {
     fn new(model: &'a CatalogEntry) -> Self {
-        let usual = model.usual_table();
+        let usual = model.most_frequent_table();
         Self {
             model: &model.name,
             label: model.label.as_deref(),
@@ -117,8 +117,8 @@ impl<'a> Listed<'a> {
             tables: model.tables.len(),
             npss: usual.drive.npss,
             samples: usual.samples_of_model,
-            published_speeds: DriveSpeeds::for_model(&model.name).published(),
-            contradictions: usual.drive.contradictions(),
+            published_speeds: DriveSpeeds::for_model(&model.name).count_published(),
+            contradictions: usual.drive.find_contradictions(),
         }
     }
 
@@ -138,10 +138,10 @@ impl<'a> Listed<'a> {
 
 fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
-    let models = library.matching(args.filter.as_deref().unwrap_or_default());
+    let models = library.models_with_text(args.filter.as_deref().unwrap_or_default());
     if models.is_empty() {
         // The library lookup suggests near names.
-        library.find(args.filter.as_deref().unwrap_or_default())?;
+        library.find_one_model(args.filter.as_deref().unwrap_or_default())?;
     }
     let listed: Vec<_> = models.into_iter().map(Listed::new).collect();
     let rows = listed.iter().map(Listed::row);
@@ -180,10 +180,10 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// Finds a library drive by name, or by a short name as `sim --drive` takes.
 pub(super) fn find_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
-    let library_name = machine::DriveModel::library_name(name).unwrap_or(name);
-    match DriveLibrary::builtin().find(library_name) {
+    let library_name = machine::DriveModel::library_drive_named(name).unwrap_or(name);
+    match DriveLibrary::builtin().find_one_model(library_name) {
         Ok(found) => Ok(found),
-        Err(error) => Err(match machine::DriveModel::missing_file(name) {
+        Err(error) => Err(match machine::DriveModel::missing_file_error(name) {
             Some(missing) => missing.into(),
             None => error.into(),
         }),
@@ -192,15 +192,15 @@ pub(super) fn find_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
 
 /// A note on the drive chosen for a partial name.
 pub(super) fn note_on(model: &CatalogEntry, name: &str) -> Option<String> {
-    match machine::DriveModel::library_name(name) {
+    match machine::DriveModel::library_drive_named(name) {
         Some(_) => None,
-        None => model.note_on(name),
+        None => model.note_if_name_was_partial(name),
     }
 }
 
 /// Whether a drive name is a file with a tool's output.
 pub(super) fn is_dump(name: &str) -> bool {
-    machine::DriveModel::library_name(name).is_none() && Path::new(name).is_file()
+    machine::DriveModel::library_drive_named(name).is_none() && Path::new(name).is_file()
 }
 
 /// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
@@ -219,7 +219,7 @@ fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
         model
     };
     let tables: Vec<&DriveTable> = match &args.firmware {
-        Some(firmware) => model.tables_of_firmware(firmware)?,
+        Some(firmware) => model.tables_with_firmware(firmware)?,
         None => model.tables.iter().collect(),
     };
     match args.format {
@@ -231,8 +231,8 @@ fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// A drive from a tool's output, as a library entry.
 fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
-    let found = id_ctrl::parse(path, &input::read_input(path, MAX_DUMP)?)?;
-    if let Some(assumed) = found.assumptions() {
+    let found = id_ctrl::parse_dump(path, &input::read_input(path, MAX_DUMP)?)?;
+    if let Some(assumed) = found.describe_assumptions() {
         note!("{path}: {assumed}");
     }
     Ok(CatalogEntry {
@@ -321,7 +321,7 @@ impl<'a> ShownTable<'a> {
             apsta_source: table.apsta_source.as_deref(),
             npss: drive.npss,
             states: &drive.states,
-            contradictions: drive.contradictions(),
+            contradictions: drive.find_contradictions(),
             source: &drive.source,
         }
     }
@@ -333,15 +333,15 @@ fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let Some(table) = tables.first() else {
         return Vec::new();
     };
-    list.on(&table.drive, &QuirkPlace::default())
+    list.find_on_drive(&table.drive, &QuirkPlace::default())
         .into_iter()
         .flat_map(|(quirk, certainty)| {
             quirk.kinds.iter().map(move |kind| ShownQuirk {
                 name: kind.kernel_name(),
                 certain: certainty == Certainty::Certain,
-                effect: &list.text(*kind).effect,
+                effect: &list.kind_text(*kind).effect,
                 why: &quirk.why,
-                lifted_by: &list.text(*kind).lifted_by,
+                lifted_by: &list.kind_text(*kind).lifted_by,
                 kernel: &list.kernel,
                 file: &quirk.file,
             })
@@ -424,8 +424,8 @@ fn print_tables(
 }
 
 fn print_speeds(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
-    let figures = speeds.figures();
-    let published = speeds.published();
+    let figures = speeds.named_figures_with_units();
+    let published = speeds.count_published();
     let known = figures.len();
     writeln!(
         out,
@@ -436,7 +436,7 @@ fn print_speeds(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
             what.to_owned(),
             figure.value.to_string(),
             unit.to_owned(),
-            figure.origin.reason(""),
+            figure.origin.describe_origin(""),
         ]
     });
     output::table(out, ["speed", "value", "unit", "from"], rows)
@@ -484,7 +484,7 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
             ]
         }),
     )?;
-    for contradiction in drive.contradictions() {
+    for contradiction in drive.find_contradictions() {
         writeln!(out, "contradicts itself: {contradiction}")?;
     }
     Ok(())

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
-use wakepath_doctor::Calibration;
+use wakepath_doctor::EarlierCalibration;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{HERE, MachineError, calibrated_file};
+use wakepath_hardware::machine::{HERE, MachineError, find_calibrated_file};
 use wakepath_system::System;
 use wakepath_units::KernelVersion;
 
@@ -17,7 +17,7 @@ pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Optio
     if let Some(name) = name {
         return Ok((Machine::find(name)?, None));
     }
-    let file = match calibrated_file() {
+    let file = match find_calibrated_file() {
         Ok(file) => file,
         Err(MachineError::NotCalibrated { .. }) => anyhow::bail!(
             "no machine is named, and this one is not calibrated; name one of `wakepath machine list` or a machine file by \
@@ -55,11 +55,11 @@ pub(super) fn find_machine_with(
 pub(super) fn find_calibration(
     name: Option<&str>,
     is_live: bool,
-) -> anyhow::Result<Option<Calibration>> {
+) -> anyhow::Result<Option<EarlierCalibration>> {
     let file = match name {
         Some(name) if name != HERE => name.to_owned(),
         None if !is_live => return Ok(None),
-        _ => match calibrated_file() {
+        _ => match find_calibrated_file() {
             Ok(path) => path.display().to_string(),
             Err(MachineError::NotCalibrated { .. }) if name.is_none() => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -72,7 +72,7 @@ pub(super) fn find_calibration(
     } else {
         Vec::new()
     };
-    Ok(Some(Calibration {
+    Ok(Some(EarlierCalibration {
         machine,
         file,
         stale: stale.into_iter().map(|figure| figure.key).collect(),

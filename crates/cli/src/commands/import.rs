@@ -97,13 +97,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
     let files = import_files(args, &mut writer, unfinished.path())?;
     ensure!(
-        writer.events() > 0,
+        writer.count_added_events() > 0,
         "{}; nothing was written",
         nothing_imported(&files, writer.metadata_mut())
     );
     let metadata = writer.metadata_mut();
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
-    let recorded_events = writer.finish()?;
+    let recorded_events = writer.finish_file()?;
     fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
     remove_tail(&output)?;
     for warning in &warnings {

@@ -7,11 +7,13 @@ mod processor;
 
 use clap::ValueEnum;
 use wakepath_calibrate::StaleFigure;
-use wakepath_hardware::machine::{Cluster, Figure, MachineFigure, Origin, Platform, builtin_names};
+use wakepath_hardware::machine::{
+    Cluster, Figure, MachineFigure, Origin, Platform, builtin_machine_names,
+};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::PolicySet;
-use wakepath_units::spelling::closest;
+use wakepath_units::spelling::most_similar_name;
 
 use super::here;
 use crate::output::{self, Screen};
@@ -78,10 +80,10 @@ const STATE_HEADER: [&str; 4] = ["state", "exit us", "residency us", "by default
 
 fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let name = args.name.as_str();
-    if let Some(system) = recorded::find(name).filter(|_| !args.model) {
+    if let Some(system) = recorded::find_recorded_system(name).filter(|_| !args.model) {
         return show_recorded(system, args.format, out);
     }
-    if let Some(table) = recorded::intel_idle_tables()
+    if let Some(table) = recorded::builtin_intel_idle_tables()
         .iter()
         .find(|t| t.name == name)
     {
@@ -99,12 +101,16 @@ fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// The driver table closest to a misspelt name, unless a machine is closer.
 fn nearest_table(name: &str) -> Option<&'static str> {
-    let machines = builtin_names().chain(recorded::systems().iter().map(|s| s.name.as_str()));
-    let tables = recorded::intel_idle_tables()
+    let machines = builtin_machine_names().chain(
+        recorded::builtin_recorded_systems()
+            .iter()
+            .map(|s| s.name.as_str()),
+    );
+    let tables = recorded::builtin_intel_idle_tables()
         .iter()
         .map(|t| t.name.as_str());
-    let (of_machines, _) = closest(name, machines)?;
-    closest(name, tables)
+    let (of_machines, _) = most_similar_name(name, machines)?;
+    most_similar_name(name, tables)
         .filter(|(likeness, _)| *likeness > of_machines)
         .filter(|_| !name.contains('/') && !name.contains('.'))
         .map(|(_, table)| table)
@@ -112,7 +118,7 @@ fn nearest_table(name: &str) -> Option<&'static str> {
 
 /// Why a figure has its value, and what has changed since it was measured.
 fn describe_origin(figure: &MachineFigure, stale: &[StaleFigure]) -> String {
-    let reason = figure.reason();
+    let reason = figure.origin_in_words();
     match stale.iter().find(|other| other.key == figure.key) {
         Some(other) => format!("stale ({}): {reason}", other.changes.join(", ")),
         None => reason,
@@ -130,7 +136,7 @@ fn show_model(
         [
             f.key.clone(),
             f.figure.value.to_string(),
-            f.figure.origin.word().to_owned(),
+            f.figure.origin.origin_kind_name().to_owned(),
             describe_origin(f, stale),
         ]
     });
@@ -161,7 +167,7 @@ fn write_model(machine: &Machine, out: &mut Screen) -> anyhow::Result<()> {
         let from = machine.kernel_from.as_deref().unwrap_or("its file");
         out.prose(&format!("kernel: {kernel}, {from}"), 2)?;
     }
-    if let Some(system) = recorded::find(&machine.name) {
+    if let Some(system) = recorded::find_recorded_system(&machine.name) {
         write_processor(system, out)?;
     }
     if let Some(platform) = &machine.platform {
@@ -214,7 +220,10 @@ fn resting_power_in_words(platform: &Platform) -> String {
         String::new()
     };
     let origin = &platform.resting_mw.origin;
-    let (word, why) = (origin.word(), origin.reason(&platform.source));
+    let (word, why) = (
+        origin.origin_kind_name(),
+        origin.describe_origin(&platform.source),
+    );
     let counts = &platform.counts;
     format!(
         "whole machine at rest: {resting}{range}{step}. Counts {counts}; never added to package power. {word}: {why}"
@@ -261,7 +270,9 @@ fn show_recorded(
             }
             // Machines that cannot be simulated have no such line.
             if let Ok(machine) = Machine::from_recorded(system) {
-                for note in wakepath_sim::notes(&machine, &PolicySet::default())? {
+                for note in
+                    wakepath_sim::notes_on_machine_and_policies(&machine, &PolicySet::default())?
+                {
                     out.prose(&note, 2)?;
                 }
             }

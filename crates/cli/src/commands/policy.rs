@@ -349,9 +349,9 @@ fn lease_bursts(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 fn read_states(path: &Path) -> anyhow::Result<IdleStates> {
     let given = if crate::input::is_stdin(path) {
-        GivenStates::read(io::stdin().lock(), "<stdin>")?
+        GivenStates::read_input(io::stdin().lock(), "<stdin>")?
     } else {
-        GivenStates::open(path)?
+        GivenStates::read_path(path)?
     };
     for text in &given.notes {
         note!("{}: {text}", path.display());
@@ -363,7 +363,8 @@ fn read_states(path: &Path) -> anyhow::Result<IdleStates> {
 fn open_log(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     match path {
         Some(path) if !crate::input::is_stdin(path) => {
-            let file = wakepath_files::open(path).with_context(|| path.display().to_string())?;
+            let file = wakepath_files::open_regular_file(path)
+                .with_context(|| path.display().to_string())?;
             let text = DecodedText::new(file).with_context(|| path.display().to_string())?;
             Ok((Box::new(text), path.display().to_string()))
         }

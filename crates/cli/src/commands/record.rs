@@ -59,29 +59,29 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Overwrite::No
     };
     new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
-    let recording = LiveRecording::start(args.buffer << 10)?;
-    for line in said_once(recording.missing()) {
+    let recording = LiveRecording::load_and_attach(args.buffer << 10)?;
+    for line in said_once(recording.missing_hooks()) {
         tell!("{line}");
     }
     let signals = EndSignals::new()?;
     // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
     let mut command = start_command(&args.command)?;
-    let mut session = match RecordSession::start(recording, System::live(), &args.output, overwrite)
-    {
-        Ok(session) => session,
-        Err(error) => {
-            if let Some(child) = &mut command {
-                end_command(child);
+    let mut session =
+        match RecordSession::start_into_file(recording, System::live(), &args.output, overwrite) {
+            Ok(session) => session,
+            Err(error) => {
+                if let Some(child) = &mut command {
+                    end_command(child);
+                }
+                return Err(error.into());
             }
-            return Err(error.into());
-        }
-    };
+        };
     let ended = record_events(args, &mut session, &signals, command.as_mut());
     if let Some(child) = &mut command {
         end_command(child);
     }
     // Whatever went wrong meanwhile, the file is to be whole.
-    let (ended, summary) = match (ended, session.finish()) {
+    let (ended, summary) = match (ended, session.finish_file()) {
         (ended, Ok(summary)) => (ended, summary),
         (Ok(_), Err(error)) => return Err(error.into()),
         (Err(first), Err(second)) => return Err(join_errors(first, &second)),
@@ -123,8 +123,8 @@ fn record_events(
         if left == Some(Duration::ZERO) || signals.wait(Some(step)).is_some() {
             break None;
         }
-        session.step()?;
-        let (events, lost) = session.progress();
+        session.write_new_events()?;
+        let (events, lost) = session.events_written_and_lost();
         bar.set_message(format!("{events} events, {lost} lost; Ctrl-C ends"));
         bar.tick();
         if let Some(child) = &mut command

@@ -378,7 +378,7 @@ fn markdown_table(text: &mut String, header: &[&str], rows: impl Iterator<Item =
     for row in [names, rule].into_iter().chain(rows) {
         let cells: Vec<String> = row
             .iter()
-            .map(|cell| printable::without_tags(cell).replace('|', "\\|"))
+            .map(|cell| printable::escape_tags_for_markdown(cell).replace('|', "\\|"))
             .collect();
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }

@@ -10,7 +10,7 @@ use wakepath_results::question::is_among;
 use wakepath_results::rows::TimelineRow;
 use wakepath_results::timeline::Timeline;
 use wakepath_results::{Mode, ResultReader, merge};
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::new_file;
 use crate::output::{self, Screen};
@@ -149,7 +149,7 @@ fn keep_rows(
     if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
         anyhow::bail!(
             "{option}: nothing of `{unknown}`{}",
-            suggestion(unknown, &known)
+            suggestion_with_known_names(unknown, &known)
         );
     }
     rows.retain(|row| is_among(names, name(row)));

@@ -7,7 +7,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_sim::{PolicyComparison, in_force};
+use wakepath_sim::{PolicyComparison, policies_in_force};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
@@ -165,7 +165,7 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
         note!("{note}");
     }
     let declared = drive.power.as_ref().map(|power| &power.declared);
-    for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
+    for contradiction in declared.iter().flat_map(|d| d.find_contradictions()) {
         warning!(
             "what {} declares contradicts itself: {contradiction}; its power is partly assumed \
              (`wakepath machine show`)",
@@ -194,7 +194,7 @@ fn plain_error(error: anyhow::Error) -> anyhow::Error {
 fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
-    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let stands_in = ran.and_then(|ran| ran.stands_in);
     if let Some(told) = stands_in.filter(|_| {
         given
@@ -204,7 +204,10 @@ fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec
         messages::add_message(MessageKind::Remark, None, told);
     }
     policy_set::tell_notes(machine, given).context("--policy")?;
-    let sets: Result<Vec<PolicySet>, _> = given.iter().map(|set| in_force(machine, set)).collect();
+    let sets: Result<Vec<PolicySet>, _> = given
+        .iter()
+        .map(|set| policies_in_force(machine, set))
+        .collect();
     Ok(policy_set::each_once(sets.context("--policy")?))
 }
 

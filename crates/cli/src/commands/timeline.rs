@@ -141,7 +141,7 @@ fn narrow_timeline(mut cli: clap::Command, what: &str, sets: usize) -> ! {
 }
 
 fn parse_time(text: &str) -> Result<Nanoseconds, String> {
-    match quantity::time(text) {
+    match quantity::parse_time(text) {
         None => Err("expected a time with ns, us, ms or s, such as 100ms".into()),
         Some(Nanoseconds::ZERO) => Err("a timeline of no time shows nothing".into()),
         Some(time) => Ok(time),

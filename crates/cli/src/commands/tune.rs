@@ -8,7 +8,7 @@ use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_tune::{
     Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
-    SearchRequest, Simulation, Space, TrialOutcome, search,
+    SearchRequest, Simulation, Space, TrialOutcome, search_space,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -144,12 +144,12 @@ fn find_answer(
             cancelled,
             &count,
         )?;
-        let space = Space::new(machine, &args.over, |set| simulation.resolve(set))?;
+        let space = Space::new(machine, &args.over, |set| simulation.policies_in_force(set))?;
         request.budget = match args.budget {
             BudgetArgument::Requests(requests) => Budget(requests),
             BudgetArgument::Time(time) => budget_of_time(&simulation, time, args.seed)?,
         };
-        Ok(search(&space, request, &simulation)?)
+        Ok(search_space(&space, request, &simulation)?)
     })
 }
 
@@ -165,7 +165,8 @@ fn budget_of_time(
         shortened: 1,
     };
     let started = Instant::now();
-    let outcomes = simulation.evaluate(&[wakepath_policies::PolicySet::default()], effort)?;
+    let outcomes =
+        simulation.run_sets_in_order(&[wakepath_policies::PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
         Some(TrialOutcome::Ran(trial)) => {

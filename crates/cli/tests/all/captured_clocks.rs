@@ -102,7 +102,12 @@ fn amd_pstate_runs_where_its_scale_is_not_told() {
     let cluster = &machine.cluster[0];
     let cppc = cluster.cppc.as_ref().unwrap();
     let highest = cluster.opps.last().unwrap().khz;
-    assert!(cppc.frequency(cppc.highest).0.abs_diff(highest) < 3000);
+    assert!(
+        cppc.frequency_at_performance(cppc.highest)
+            .0
+            .abs_diff(highest)
+            < 3000
+    );
     set_in_policies(tree.path(), "scaling_max_freq", Some("1000000"));
     let (_, notes) = captured(tree.path());
     assert!(
@@ -128,7 +133,7 @@ fn a_guest_without_states_lacks_what_bare_metal_demotes() {
     let cpuinfo = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 79\nmodel name : Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz\ncpu MHz : 2300.000\nflags : fpu tsc hypervisor\n\n";
     write(tree.path(), "proc/cpuinfo", cpuinfo);
     let (machine, notes) = captured(tree.path());
-    assert!(machine.c1_demotion.is_none() && !machine.has_power());
+    assert!(machine.c1_demotion.is_none() && !machine.has_cpu_or_package_power());
     assert!(notes.contains("intel-tbench-80t"), "{notes}");
 }
 

@@ -219,7 +219,7 @@ fn cores_of_a_kind_need_not_follow_each_other() {
 fn a_guest_has_latency_and_no_watts() {
     let tree = planted("guest-haltpoll");
     let (machine, notes) = captured_machine(tree.path());
-    assert!(!machine.has_power() && machine.power_limit.is_none());
+    assert!(!machine.has_cpu_or_package_power() && machine.power_limit.is_none());
     assert!(
         notes.contains("a virtual machine") && notes.contains("not known until measured"),
         "{notes}"
@@ -259,7 +259,7 @@ fn a_guest_with_states_of_its_own_keeps_them() {
         exits[3] > 50.0 && !notes.contains("not known until measured"),
         "{notes}"
     );
-    assert!(!machine.has_power());
+    assert!(!machine.has_cpu_or_package_power());
     assert!(!says_watts(&doctor(tree.path())));
 }
 
@@ -277,7 +277,7 @@ fn a_machine_of_a_cloud_that_is_no_guest_has_watts() {
     )
     .unwrap();
     let (machine, notes) = captured_machine(tree.path());
-    assert!(machine.has_power(), "{notes}");
+    assert!(machine.has_cpu_or_package_power(), "{notes}");
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn what_tells_the_kind_of_machine_is_kept() {
     }
     // ACPI says desktop, and no desktop with Ryzen is known.
     let (machine, notes) = captured_machine(&directory);
-    assert!(!machine.has_power(), "{notes}");
+    assert!(!machine.has_cpu_or_package_power(), "{notes}");
     assert!(notes.contains("desktop by ACPI's pm_profile 1"), "{notes}");
     let mouse = directory.join("sys/class/power_supply/BAT0/scope");
     fs::write(mouse, "Device").unwrap();

@@ -102,8 +102,9 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
     let root = root.to_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("calibrated.toml");
-    let system = wakepath_system::System::new(wakepath_system::Root::at(root));
-    let (mut machine, _) = wakepath_system::capture::machine::describe(&system, "laptop").unwrap();
+    let system = wakepath_system::System::new(wakepath_system::Root::at_directory(root));
+    let (mut machine, _) =
+        wakepath_system::capture::machine::describe_machine(&system, "laptop").unwrap();
     let deepest = machine.idle_state.last_mut().unwrap();
     let measurement = wakepath_hardware::machine::Measurement {
         n: 400,
@@ -113,7 +114,7 @@ fn measured_figures_of_a_calibration_stand_in_place_of_declared_ones() {
         kernel: "6.12.48".to_owned(),
         what: "test".to_owned(),
     };
-    deepest.true_exit_us = wakepath_hardware::machine::Figure::measured(911.0, measurement);
+    deepest.true_exit_us = wakepath_hardware::machine::Figure::measured_here(911.0, measurement);
     let key = format!("idle_state.{}.true_exit_us", deepest.name);
     fs::write(&file, machine.to_toml().unwrap()).unwrap();
     let with = [

@@ -45,7 +45,7 @@ fn write_recording(folder: &Path, requests: u64) -> PathBuf {
     let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
     let mut push = |time: u64, kind: EventKind| {
         let time = Nanoseconds(time);
-        writer.push(&Event { time, cpu: 0, kind }).unwrap();
+        writer.add_event(&Event { time, cpu: 0, kind }).unwrap();
     };
     let mut issued = 1_000_000;
     for sector in 0..requests {
@@ -76,7 +76,7 @@ fn write_recording(folder: &Path, requests: u64) -> PathBuf {
         push(woken + 2_500, wake);
         issued = woken + 400_000;
     }
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     path
 }
 

@@ -79,7 +79,7 @@ fn a_recording_without_submitters_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty.parquet");
     let writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     let output = folder.path().join("mine.fio");
     let [path, output] = [&path, &output].map(|path| path.to_str().unwrap());
     let refused = wakepath(&["workload", "extract", path, "-o", output]);

@@ -105,9 +105,9 @@ fn settings() -> BTreeMap<String, String> {
     let system = System::live();
     let mut all = BTreeMap::new();
     for setting in SETTINGS {
-        for at in system.places(setting.scope) {
-            let key = SettingKey::new(setting, at).unwrap();
-            if let Ok(value) = system.read(&key) {
+        for at in system.places_in_scope(setting.scope) {
+            let key = SettingKey::for_matching_scope(setting, at).unwrap();
+            if let Ok(value) = system.read_setting(&key) {
                 all.insert(key.to_string(), value);
             }
         }
@@ -118,7 +118,7 @@ fn settings() -> BTreeMap<String, String> {
 /// Policies that this machine can really apply; empty if it lets nothing be changed.
 fn possible() -> Vec<&'static str> {
     let system = System::live();
-    let read = |path: &str| system.root().text(path).unwrap_or_default();
+    let read = |path: &str| system.root().read_text(path).unwrap_or_default();
     let now = read("sys/devices/system/cpu/cpuidle/current_governor");
     let known = read("sys/devices/system/cpu/cpuidle/available_governors");
     let mut policies: Vec<&str> = ["menu", "ladder", "teo", "haltpoll"]

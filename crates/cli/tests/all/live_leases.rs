@@ -69,7 +69,7 @@ fn the_daemon_gives_leases_while_their_policy_is_in_force() {
     let folder = folder();
     let text = study(machine.path(), &data(folder.path()));
     let plan = Plan::from_text(&text, "leases", Path::new("."), RunOrigin::Live).unwrap();
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     let backend = Live::on(&plan, system, WAKEPATH.into()).unwrap();
     let results = folder.path().join("results");
     let control = RunControl::for_nobody();

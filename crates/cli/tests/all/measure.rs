@@ -174,7 +174,7 @@ fn calibrated_machine(folder: &Path) -> [String; 2] {
         kernel: "1.2.3".to_owned(),
         what: "mean".to_owned(),
     };
-    model.drive.read_service_us = Figure::measured(80.0, measurement);
+    model.drive.read_service_us = Figure::measured_here(80.0, measurement);
     model.calibrated_on = Some(CalibratedOn {
         date: "2026-11-27".to_owned(),
         kernel: "1.2.3".to_owned(),
@@ -317,11 +317,11 @@ fn settings() -> Vec<Option<String>> {
     let system = System::live();
     let root = system.root();
     let cpus = "sys/devices/system/cpu";
-    let mut all = vec![root.optional(&format!("{cpus}/cpuidle/current_governor"))];
+    let mut all = vec![root.read_text_if_readable(&format!("{cpus}/cpuidle/current_governor"))];
     for cpu in system.cpus() {
-        for state in system.idle_states(cpu) {
+        for state in system.read_idle_states(cpu) {
             let path = format!("{cpus}/cpu{cpu}/cpuidle/state{}/disable", state.index);
-            all.push(root.optional(&path));
+            all.push(root.read_text_if_readable(&path));
         }
     }
     all

@@ -431,9 +431,9 @@ fn guest(folder: &Path, name: &str, change: impl FnOnce(&mut Metadata)) -> PathB
             cpu: 0,
             kind: EventKind::Idle(period),
         };
-        writer.push(&event).unwrap();
+        writer.add_event(&event).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     path
 }
 
@@ -634,10 +634,10 @@ fn a_recording_without_idle_periods_has_its_drives() {
                 cpu: 0,
                 kind,
             };
-            writer.push(&event).unwrap();
+            writer.add_event(&event).unwrap();
         }
     }
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     let path = path.to_str().unwrap();
     let replay = ["replay", path, "--policy", "menu"];
     let shown = wakepath(&replay).success();

@@ -52,25 +52,25 @@ impl Recorder {
             cpu: cpu as u32,
             kind: EventKind::Idle(period),
         };
-        self.writer.push(&event).unwrap();
+        self.writer.add_event(&event).unwrap();
     }
 }
 
 impl Observer for Recorder {
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         if !matches!(activity, Activity::Idle(_)) {
             self.end(now, cpu);
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         if self.asked.len() <= cpu {
             self.asked.resize(cpu + 1, None);
         }
         self.asked[cpu] = Some((*query, decision.state));
     }
 
-    fn finished(&mut self, now: Nanoseconds) {
+    fn observation_ended(&mut self, now: Nanoseconds) {
         for cpu in 0..self.asked.len() {
             self.end(now, cpu);
         }
@@ -98,7 +98,7 @@ fn simulate(machine: &Machine, recording: &Path) -> (f64, f64) {
         asked: vec![None; machine.cpus()],
     };
     let run = simulate_observed(machine, &workload, &policies, 1, &mut recorder).unwrap();
-    recorder.writer.finish().unwrap();
+    recorder.writer.finish_file().unwrap();
     let energy = run.energy.unwrap();
     let package = energy.package_mj + energy.uncores_mj.iter().sum::<f64>();
     (energy.total_mj / 1e3, package / 1e3)

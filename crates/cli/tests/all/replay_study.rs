@@ -62,7 +62,7 @@ fn recording(folder: &Path, name: &str) -> PathBuf {
             cpu: 0,
             kind,
         };
-        writer.push(&event).unwrap();
+        writer.add_event(&event).unwrap();
     };
     for i in 0..4000_u64 {
         push(now, EventKind::BlockIssue(block(i)));
@@ -90,7 +90,7 @@ fn recording(folder: &Path, name: &str) -> PathBuf {
         push(now + US, EventKind::BlockComplete(block(i)));
         now += 2 * US;
     }
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     path
 }
 
@@ -407,8 +407,10 @@ fn with_processor(from: &Path, to: &str, processor: &str) {
         ..reader.metadata().clone()
     };
     let mut writer = Writer::create(&from.with_file_name(to), Overwrite::Yes, metadata).unwrap();
-    reader.for_each(|event| writer.push(&event)).unwrap();
-    writer.finish().unwrap();
+    reader
+        .for_each_event(|event| writer.add_event(&event))
+        .unwrap();
+    writer.finish_file().unwrap();
 }
 
 #[test]

@@ -24,7 +24,7 @@ struct CallLog {
 }
 
 impl Observer for CallLog {
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let cpus = self.asked.len().max(cpu + 1);
         self.asked.resize(cpus, None);
         self.calls
@@ -32,7 +32,7 @@ impl Observer for CallLog {
         self.asked[cpu] = Some((*query, decision));
     }
 
-    fn idle_outcome(&mut self, cpu: usize, outcome: &IdleOutcome) {
+    fn idle_outcome_told(&mut self, cpu: usize, outcome: &IdleOutcome) {
         let Some((query, decision)) = self.asked[cpu].take() else {
             return;
         };
@@ -56,7 +56,7 @@ fn machine() -> Result<Machine> {
         cpus: vec![cpu],
     };
     machine.latency_requests = vec![
-        LatencyRequest::system(20),
+        LatencyRequest::system_wide(20),
         of_one(1, 0),
         of_one(2, 2),
         of_one(3, 500),

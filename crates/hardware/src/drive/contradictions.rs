@@ -5,12 +5,12 @@ use wakepath_units::Microwatts;
 use super::{Drive, PowerState, watts};
 
 impl Drive {
-    /// What contradicts itself in the declared power states, each in a sentence that names the states;
-    /// empty for a sound table.
+    /// Finds contradictions in the declared power states, each told in a sentence that names the states; empty for a
+    /// sound table.
     ///
     /// The NVMe Base Specification orders power states by maximum power, the highest first. Active and
     /// idle power are averages, so that neither can be above the maximum of its state.
-    pub fn contradictions(&self) -> Vec<String> {
+    pub fn find_contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
         let states = self.states.iter().enumerate();
         let known: Vec<(usize, &PowerState, Microwatts)> = states
@@ -23,8 +23,8 @@ impl Drive {
             if less > more {
                 found.push(format!(
                     "PS{below} declares {} at most, more than the {} of PS{above}",
-                    watts::text(*less),
-                    watts::text(*more)
+                    watts::format_watts(*less),
+                    watts::format_watts(*more)
                 ));
             }
         }
@@ -33,8 +33,8 @@ impl Drive {
                 if let Some(power) = power.filter(|p| p > max) {
                     found.push(format!(
                         "PS{i} declares {} {what}, more than its maximum of {}",
-                        watts::text(power),
-                        watts::text(*max)
+                        watts::format_watts(power),
+                        watts::format_watts(*max)
                     ));
                 }
             }
@@ -52,7 +52,7 @@ impl Drive {
         {
             found.push(format!(
                 "PS{last} declares {} at most, as much as PS{first}, although it is to draw less",
-                watts::text(*least)
+                watts::format_watts(*least)
             ));
         }
         found
@@ -65,20 +65,22 @@ mod tests {
     use crate::drive::DriveLibrary;
 
     fn contradictions(name: &str) -> Vec<String> {
-        let model = DriveLibrary::builtin().find(name).unwrap();
-        model.usual_table().drive.contradictions()
+        let model = DriveLibrary::builtin().find_one_model(name).unwrap();
+        model.most_frequent_table().drive.find_contradictions()
     }
 
     #[test]
     fn each_kind_names_the_states() {
         assert_eq!(contradictions("WDC PC SN530 SDBPNPZ-256G-1006"), [""; 0]);
-        let model = DriveLibrary::builtin().find("KCM61RUL960G").unwrap();
-        let mut drive = model.usual_table().drive.clone();
-        assert_eq!(drive.contradictions(), [""; 0]);
+        let model = DriveLibrary::builtin()
+            .find_one_model("KCM61RUL960G")
+            .unwrap();
+        let mut drive = model.most_frequent_table().drive.clone();
+        assert_eq!(drive.find_contradictions(), [""; 0]);
         drive.states[6].max_power = Some(Microwatts(10_000_000));
         drive.states[5].idle_power = Some(Microwatts(9_950_000));
         assert_eq!(
-            drive.contradictions(),
+            drive.find_contradictions(),
             [
                 "PS6 declares 10 W at most, more than the 9.9 W of PS5",
                 "PS5 declares 9.95 W idle, more than its maximum of 9.9 W",
@@ -95,7 +97,7 @@ mod tests {
         assert!(contradictions("MTFDHBK256TDP")[0].contains("PS0 declares 300 W active"));
         assert!(contradictions("CT1000P3SSD8").contains(&"PS0 declares 0 W active".to_owned()));
         let tables = DriveLibrary::builtin().tables();
-        let with = tables.filter(|t| !t.drive.contradictions().is_empty());
+        let with = tables.filter(|t| !t.drive.find_contradictions().is_empty());
         assert_eq!(with.count(), 61);
     }
 }

@@ -15,10 +15,10 @@ use super::{Drive, MAX_POWER_STATES, PowerState, watts};
 const BUILTIN_TABLES: &str = include_str!("../../data/nvme_power_states.csv");
 const BUILTIN_FACTS: &str = include_str!("../../data/drive_facts.toml");
 
-/// How many names an error lists before it says how many more there are.
+/// Number of names that an error lists before it only counts the others.
 const LISTED: usize = 8;
 
-/// Drives by model string.
+/// Drives by model string, each with its power-state tables.
 #[derive(Clone, Debug, Default)]
 pub struct DriveLibrary {
     models: Vec<CatalogEntry>,
@@ -31,20 +31,20 @@ pub struct CatalogEntry {
     pub name: String,
     /// The name on the box, where it is known: `Intel 760p 256GB` for `INTEL SSDPEKKW256G8`.
     pub label: Option<String>,
-    /// The tables, the one seen most often first; never empty.
+    /// The model's power-state tables, the one seen most often first; never empty.
     pub tables: Vec<DriveTable>,
 }
 
-/// A power-state table of a model.
+/// A power-state table that was reported for a drive model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveTable {
-    /// The drive with these power states.
+    /// The drive as described by this table.
     pub drive: Drive,
-    /// Firmware revisions reported with this table.
+    /// Firmware revisions that were reported with this table.
     pub firmwares: Vec<String>,
-    /// Number of drives reported with this table.
+    /// Number of drives that were reported with this table.
     pub samples: u32,
-    /// How many drives of the model were seen at all.
+    /// Number of drives of the model that were seen at all.
     pub samples_of_model: u32,
     /// NVMe version that the drive reports, `<1.2` if it is too old to; `None` if not known.
     pub nvme_version: Option<String>,
@@ -52,7 +52,7 @@ pub struct DriveTable {
     pub warning_temperatures_c: Vec<u16>,
     /// Critical composite temperatures in degrees Celsius; several if the samples differ.
     pub critical_temperatures_c: Vec<u16>,
-    /// Evidence that the drive supports APST, if any.
+    /// What shows that the drive supports APST, if anything does.
     pub apsta_source: Option<String>,
 }
 
@@ -60,71 +60,71 @@ pub struct DriveTable {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct LibraryError {
-    /// Name of the data file.
+    /// Name of the file with drive data.
     pub file: &'static str,
-    /// Line, counted from 1; 0 if the parser did not tell.
+    /// Number of the line, from 1; 0 if the parser did not tell.
     pub line: u64,
-    /// The fault in the row.
+    /// What is wrong in the row.
     pub what: String,
 }
 
-/// Why a name does not lead to one drive.
+/// Why a name does not lead to exactly one drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// Nothing was asked for.
+    /// The name is empty.
     #[error("an empty drive name; `wakepath drive list` prints them all")]
     Empty,
-    /// Longer than any name.
+    /// The name is longer than any drive's.
     #[error(
         "a drive name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath drive list` prints them all"
     )]
     TooLong(usize),
     /// No model name contains the requested name.
-    #[error("no drive has \"{name}\" in its model name{}", did_you_mean(.nearest))]
+    #[error("no drive has \"{name}\" in its model name{}", suggest_nearest(.nearest))]
     Unknown {
         /// The requested name.
         name: String,
-        /// The nearest names, best first.
+        /// The nearest names of drives, best first.
         nearest: Vec<String>,
     },
     /// Several model names contain the requested name.
-    #[error("\"{name}\" matches {} drives: {}", .candidates.len() + .more, listed(.candidates, *.more))]
+    #[error("\"{name}\" matches {} drives: {}", .candidates.len() + .more, list_names_and_count(.candidates, *.more))]
     Ambiguous {
         /// The requested name.
         name: String,
-        /// The first matching names.
+        /// The first names that match.
         candidates: Vec<String>,
-        /// Number of further matches.
+        /// Number of further names that match.
         more: usize,
     },
     /// No model has exactly this name, but longer names contain these words.
     #[error(
         "no drive is called \"{name}\"; names with it: {}. They may be other products; give a whole name",
-        listed(.candidates, *.more)
+        list_names_and_count(.candidates, *.more)
     )]
     Contained {
         /// The requested name.
         name: String,
-        /// The first matching names.
+        /// The first names that match.
         candidates: Vec<String>,
-        /// Number of further matches.
+        /// Number of further names that match.
         more: usize,
     },
-    /// The model is known, but not with this firmware.
-    #[error("no table of {model} with firmware \"{firmware}\"; known: {}", listed(.known, *.more))]
+    /// The drive model is known, but not with this firmware.
+    #[error("no table of {model} with firmware \"{firmware}\"; known: {}", list_names_and_count(.known, *.more))]
     UnknownFirmware {
         /// The model.
         model: String,
-        /// The firmware revision asked for.
+        /// The firmware revision that was asked for.
         firmware: String,
-        /// The first known revisions.
+        /// The first firmware revisions that are known.
         known: Vec<String>,
-        /// Number of further revisions.
+        /// Number of further firmware revisions.
         more: usize,
     },
 }
 
-fn did_you_mean(nearest: &[String]) -> String {
+fn suggest_nearest(nearest: &[String]) -> String {
     if nearest.is_empty() {
         "; `wakepath drive list` prints them all".to_owned()
     } else {
@@ -132,7 +132,7 @@ fn did_you_mean(nearest: &[String]) -> String {
     }
 }
 
-fn listed(names: &[String], more: usize) -> String {
+fn list_names_and_count(names: &[String], more: usize) -> String {
     let names = names.join(", ");
     if more == 0 {
         names
@@ -162,7 +162,7 @@ impl DriveLibrary {
     /// The first row that has a field missing or malformed, belongs to no table, or is out of
     /// order; and facts on a model that has no table.
     pub fn parse(tables: &str, facts: &str) -> Result<Self, LibraryError> {
-        let mut models = read_tables(tables)?;
+        let mut models = parse_models_and_tables(tables)?;
         add_facts(&mut models, facts)?;
         for model in &mut models {
             // The sort is stable: of two tables seen equally often, the first in the file wins.
@@ -171,78 +171,87 @@ impl DriveLibrary {
         Ok(Self { models })
     }
 
-    /// Every table of every model.
+    /// Every power-state table of every model.
     pub fn tables(&self) -> impl Iterator<Item = &DriveTable> {
         self.models.iter().flat_map(|m| &m.tables)
     }
 
-    fn filter(&self, wanted: impl Fn(&CatalogEntry) -> bool) -> Vec<&CatalogEntry> {
+    fn models_where(&self, wanted: impl Fn(&CatalogEntry) -> bool) -> Vec<&CatalogEntry> {
         self.models.iter().filter(|model| wanted(model)).collect()
     }
 
-    /// Models with `part` in the model string, else in the label. Case and the width of gaps are ignored.
-    pub fn matching(&self, part: &str) -> Vec<&CatalogEntry> {
-        let part = fold(part);
+    /// Models with `part` in the model string, or else in the label. Case and the width of gaps are ignored.
+    pub fn models_with_text(&self, part: &str) -> Vec<&CatalogEntry> {
+        let part = normalize_for_comparison(part);
         let by_name: Vec<_> = self
             .models
             .iter()
-            .filter(|m| fold(&m.name).contains(&part))
+            .filter(|m| normalize_for_comparison(&m.name).contains(&part))
             .collect();
         if !by_name.is_empty() {
             return by_name;
         }
         self.models
             .iter()
-            .filter(|m| m.label.as_ref().is_some_and(|l| fold(l).contains(&part)))
+            .filter(|m| {
+                m.label
+                    .as_ref()
+                    .is_some_and(|l| normalize_for_comparison(l).contains(&part))
+            })
             .collect()
     }
 
     /// The one model meant by `name`: an exact name or label, else the only model with all the words in a row. A
     /// following word that may make another product rules a model out. Several matches are ambiguous even if their
     /// tables are equal: a name must keep its meaning when the library grows. A part of a label is not enough,
-    /// because some models have none. [`CatalogEntry::note_on`] tells users about the choice.
+    /// because some models have none. [`CatalogEntry::note_if_name_was_partial`] tells users about the choice.
     ///
     /// # Errors
     /// [`LookupError`] with the drives that may be meant.
-    pub fn find(&self, name: &str) -> Result<&CatalogEntry, LookupError> {
+    pub fn find_one_model(&self, name: &str) -> Result<&CatalogEntry, LookupError> {
         if name.len() > LONGEST_NAME {
             return Err(LookupError::TooLong(name.len()));
         }
-        let folded = fold(name);
+        let folded = normalize_for_comparison(name);
         if folded.is_empty() {
             return Err(LookupError::Empty);
         }
         if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
             return Ok(model);
         }
-        let same_name = self.filter(|m| fold(&m.name) == folded);
-        let same_label = self.filter(|m| m.label.as_ref().is_some_and(|l| fold(l) == folded));
-        let in_words = self.filter(|m| has_words(&fold(&m.name), &folded));
+        let same_name = self.models_where(|m| normalize_for_comparison(&m.name) == folded);
+        let same_label = self.models_where(|m| {
+            m.label
+                .as_ref()
+                .is_some_and(|l| normalize_for_comparison(l) == folded)
+        });
+        let in_words = self
+            .models_where(|m| has_words_in_sequence(&normalize_for_comparison(&m.name), &folded));
         for found in [&same_name, &same_label] {
             if let [only] = found[..] {
                 return Ok(only);
             }
         }
         if let [only] = in_words[..]
-            && !has_further_word(&fold(&only.name), &folded)
+            && !has_further_word(&normalize_for_comparison(&only.name), &folded)
         {
             return Ok(only);
         }
         let name = name.to_owned();
         if in_words.len() > 1 {
-            let (candidates, more) = first_names(&in_words);
+            let (candidates, more) = list_first_names(&in_words);
             return Err(LookupError::Ambiguous {
                 name,
                 candidates,
                 more,
             });
         }
-        let contained = self.filter(|m| fold(&m.name).contains(&folded));
+        let contained = self.models_where(|m| normalize_for_comparison(&m.name).contains(&folded));
         if contained.is_empty() {
-            let nearest = self.nearest(&folded);
+            let nearest = self.nearest_names(&folded);
             return Err(LookupError::Unknown { name, nearest });
         }
-        let (candidates, more) = first_names(&contained);
+        let (candidates, more) = list_first_names(&contained);
         Err(LookupError::Contained {
             name,
             candidates,
@@ -250,21 +259,24 @@ impl DriveLibrary {
         })
     }
 
-    /// Drives with `folded` in the label, else drives with the most similar names, best first; random matches are
-    /// left out.
-    fn nearest(&self, folded: &str) -> Vec<String> {
+    /// Names of drives with `folded` in the label, or else the most similar names, best first; random matches are left
+    /// out.
+    fn nearest_names(&self, folded: &str) -> Vec<String> {
         let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models
             .iter()
             .map(|m| {
                 let of_label = m.label.as_deref().map_or(0.0, |label| {
-                    let label = fold(label);
+                    let label = normalize_for_comparison(label);
                     if label.contains(folded) {
                         return f64::INFINITY;
                     }
-                    likeness(folded, &label)
+                    name_likeness(folded, &label)
                 });
-                (likeness(folded, &fold(&m.name)).max(of_label), m)
+                (
+                    name_likeness(folded, &normalize_for_comparison(&m.name)).max(of_label),
+                    m,
+                )
             })
             .filter(|(score, _)| *score >= 0.6)
             .collect();
@@ -282,21 +294,21 @@ impl DriveLibrary {
 
 impl CatalogEntry {
     /// A note that this model was chosen, if `name` is only a part of the model's name.
-    pub fn note_on(&self, name: &str) -> Option<String> {
-        let asked = fold(name);
+    pub fn note_if_name_was_partial(&self, name: &str) -> Option<String> {
+        let asked = normalize_for_comparison(name);
         let mut called = std::iter::once(&self.name).chain(&self.label);
-        let same = called.any(|own| fold(own) == asked);
+        let same = called.any(|own| normalize_for_comparison(own) == asked);
         (!same).then(|| format!("the drive \"{}\" is taken to be {}", name.trim(), self.name))
     }
 
-    /// The table seen most often.
-    pub fn usual_table(&self) -> &DriveTable {
+    /// The model's power-state table that was seen most often.
+    pub fn most_frequent_table(&self) -> &DriveTable {
         &self.tables[0]
     }
 
-    /// The tables seen with this firmware revision, the most frequent first. Mostly one; a few
+    /// The model's power-state tables seen with this firmware revision, the most frequent first. Mostly one; a few
     /// models hide different hardware behind one revision.
-    pub fn tables_of_firmware(&self, firmware: &str) -> Result<Vec<&DriveTable>, LookupError> {
+    pub fn tables_with_firmware(&self, firmware: &str) -> Result<Vec<&DriveTable>, LookupError> {
         let wanted = firmware.trim();
         let hits: Vec<_> = self
             .tables
@@ -324,28 +336,28 @@ impl CatalogEntry {
     }
 }
 
-/// Lower case, single spaces: what a name is compared by.
-fn fold(text: &str) -> String {
+/// A name in lower case with single spaces, for comparisons.
+fn normalize_for_comparison(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").to_lowercase()
 }
 
-/// The words behind the requested words in a name; `None` without a match.
+/// The words of a name behind the requested words; `None` if the name does not have them.
 fn words_after<'a>(name: &'a str, asked: &str) -> Option<Vec<&'a str>> {
-    let (name, asked) = (words(name), words(asked));
+    let (name, asked) = (split_into_words(name), split_into_words(asked));
     let from = name
         .windows(asked.len().max(1))
         .position(|run| run == asked)?;
     name.get(from + asked.len()..).map(<[&str]>::to_vec)
 }
 
-fn words(text: &str) -> Vec<&str> {
+fn split_into_words(text: &str) -> Vec<&str> {
     let parts = text.split(|c: char| !c.is_alphanumeric() && c != '.');
     parts.filter(|word| !word.is_empty()).collect()
 }
 
 /// Whether the words asked for follow each other in a name.
-fn has_words(name: &str, asked: &str) -> bool {
+fn has_words_in_sequence(name: &str, asked: &str) -> bool {
     words_after(name, asked).is_some()
 }
 
@@ -354,23 +366,23 @@ fn has_words(name: &str, asked: &str) -> bool {
 fn has_further_word(name: &str, asked: &str) -> bool {
     const PART_NUMBER: usize = 8;
     let further = words_after(name, asked).and_then(|after| after.first().copied());
-    let last = words(asked).last().copied().unwrap_or_default();
-    let ends_with_part_number = last.len() >= PART_NUMBER && has_digit(last);
-    further.is_some_and(|word| !has_digit(word)) && !ends_with_part_number
+    let last = split_into_words(asked).last().copied().unwrap_or_default();
+    let ends_with_part_number = last.len() >= PART_NUMBER && contains_digit(last);
+    further.is_some_and(|word| !contains_digit(word)) && !ends_with_part_number
 }
 
-fn has_digit(word: &str) -> bool {
+fn contains_digit(word: &str) -> bool {
     word.contains(|c: char| c.is_ascii_digit())
 }
 
-/// The first names of some models, and the number of further ones.
-fn first_names(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
+/// The first names of some models, and the number of further models.
+fn list_first_names(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
     let names = models.iter().map(|m| m.name.clone()).take(LISTED).collect();
     (names, models.len().saturating_sub(LISTED))
 }
 
-/// 0 to 1: how well every word asked for is found among the words of a name.
-fn likeness(asked: &str, name: &str) -> f64 {
+/// How well every word asked for is found among the words of a name, 0 to 1.
+fn name_likeness(asked: &str, name: &str) -> f64 {
     let separators = [' ', '-', '_', '/'];
     let words: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
     if words.is_empty() {
@@ -385,7 +397,7 @@ fn likeness(asked: &str, name: &str) -> f64 {
     best_matches.sum::<f64>() / words.len() as f64
 }
 
-/// A row of the CSV file.
+/// A row of the CSV file with power states.
 #[derive(Deserialize)]
 struct Row<'a> {
     model: &'a str,
@@ -420,10 +432,11 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn power_state(&self) -> Result<PowerState, String> {
+    fn to_power_state(&self) -> Result<PowerState, String> {
         Ok(PowerState {
-            // 0 W is how smartctl prints "not reported".
-            max_power: power("max_power_W", self.max_power)?.filter(|p| *p != Microwatts(0)),
+            // A power of 0 W is how smartctl prints "not reported".
+            max_power: parse_optional_watts("max_power_W", self.max_power)?
+                .filter(|p| *p != Microwatts(0)),
             non_operational: match self.op {
                 "op" => false,
                 "nonop" => true,
@@ -435,12 +448,12 @@ impl Row<'_> {
             read_latency_rank: self.rrl,
             write_throughput_rank: self.rwt,
             write_latency_rank: self.rwl,
-            idle_power: power("idle_power_W", self.idle_power)?,
-            active_power: power("active_power_W", self.active_power)?,
+            idle_power: parse_optional_watts("idle_power_W", self.idle_power)?,
+            active_power: parse_optional_watts("active_power_W", self.active_power)?,
         })
     }
 
-    fn table(&self) -> Result<DriveTable, String> {
+    fn to_drive_table(&self) -> Result<DriveTable, String> {
         if usize::from(self.npss) >= MAX_POWER_STATES {
             return Err(format!("npss is {}, at most 31 is possible", self.npss));
         }
@@ -448,25 +461,28 @@ impl Row<'_> {
             drive: Drive {
                 model: self.model.to_owned(),
                 firmware: self.firmware.to_owned(),
-                vendor_id: vendor("pci_vendor", self.pci_vendor)?,
-                subsystem_vendor_id: vendor("pci_subsys_vendor", self.pci_subsys_vendor)?,
+                vendor_id: parse_optional_vendor("pci_vendor", self.pci_vendor)?,
+                subsystem_vendor_id: parse_optional_vendor(
+                    "pci_subsys_vendor",
+                    self.pci_subsys_vendor,
+                )?,
                 npss: self.npss,
                 states: Vec::with_capacity(usize::from(self.npss) + 1),
                 apsta: None,
-                source: self.sample_location(),
+                source: self.first_sample_location(),
             },
-            firmwares: list(self.firmware).map(str::to_owned).collect(),
+            firmwares: split_at_bars(self.firmware).map(str::to_owned).collect(),
             samples: self.samples_with_this_table,
             samples_of_model: self.samples_of_model,
             nvme_version: Some(self.nvme_version.to_owned()).filter(|v| !v.is_empty()),
-            warning_temperatures_c: temperatures("wctemp_C", self.warning_temperatures)?,
-            critical_temperatures_c: temperatures("cctemp_C", self.critical_temperatures)?,
+            warning_temperatures_c: parse_temperatures("wctemp_C", self.warning_temperatures)?,
+            critical_temperatures_c: parse_temperatures("cctemp_C", self.critical_temperatures)?,
             apsta_source: None,
         })
     }
 
-    /// Where the first sample is: `repository@commit:path`.
-    fn sample_location(&self) -> String {
+    /// Location of the drive's first sample: `repository@commit:path`.
+    fn first_sample_location(&self) -> String {
         format!(
             "{}@{}:{}",
             self.src_repo, self.src_commit, self.src_path_first_sample
@@ -474,29 +490,29 @@ impl Row<'_> {
     }
 
     /// Whether the row is a further state of `table`.
-    fn continues(&self, table: &DriveTable) -> bool {
+    fn continues_table(&self, table: &DriveTable) -> bool {
         let drive = &table.drive;
         drive.states.len() <= usize::from(drive.npss)
             && drive.model == self.model
             && drive.firmware == self.firmware
-            && drive.source == self.sample_location()
+            && drive.source == self.first_sample_location()
     }
 }
 
-fn list(text: &str) -> impl Iterator<Item = &str> {
+fn split_at_bars(text: &str) -> impl Iterator<Item = &str> {
     text.split('|').filter(|part| !part.is_empty())
 }
 
-fn power(field: &str, text: &str) -> Result<Option<Microwatts>, String> {
+fn parse_optional_watts(field: &str, text: &str) -> Result<Option<Microwatts>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    watts::parse(text)
+    watts::parse_watts(text)
         .map(Some)
         .ok_or_else(|| format!("{field} is \"{text}\", expected watts such as 0.0500"))
 }
 
-fn vendor(field: &str, text: &str) -> Result<Option<u16>, String> {
+fn parse_optional_vendor(field: &str, text: &str) -> Result<Option<u16>, String> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -506,14 +522,14 @@ fn vendor(field: &str, text: &str) -> Result<Option<u16>, String> {
         .ok_or_else(|| format!("{field} is \"{text}\", expected a PCI id such as 0x144d"))
 }
 
-fn temperatures(field: &str, text: &str) -> Result<Vec<u16>, String> {
-    list(text)
+fn parse_temperatures(field: &str, text: &str) -> Result<Vec<u16>, String> {
+    split_at_bars(text)
         .map(str::parse)
         .collect::<Result<_, _>>()
         .map_err(|_| format!("{field} is \"{text}\", expected degrees separated by |"))
 }
 
-fn read_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
+fn parse_models_and_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|e| csv_error(&e))?.clone();
     let mut catalog = Catalog::default();
@@ -526,13 +542,19 @@ fn read_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
         let row: Row = record
             .deserialize(Some(&headers))
             .map_err(|e| csv_error(&e))?;
-        if !open.as_ref().is_some_and(|table| row.continues(table)) {
+        if !open
+            .as_ref()
+            .is_some_and(|table| row.continues_table(table))
+        {
             if let Some(complete) = open.take() {
                 catalog
-                    .add(complete)
+                    .add_complete_table(complete)
                     .map_err(|what| tables_error(line, what))?;
             }
-            open = Some(row.table().map_err(|what| tables_error(line, what))?);
+            open = Some(
+                row.to_drive_table()
+                    .map_err(|what| tables_error(line, what))?,
+            );
         }
         if let Some(table) = &mut open {
             let states = &mut table.drive.states;
@@ -540,11 +562,16 @@ fn read_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
                 let what = format!("power state {} where {} belongs", row.ps, states.len());
                 return Err(tables_error(line, what));
             }
-            states.push(row.power_state().map_err(|what| tables_error(line, what))?);
+            states.push(
+                row.to_power_state()
+                    .map_err(|what| tables_error(line, what))?,
+            );
         }
     }
     if let Some(last) = open {
-        catalog.add(last).map_err(|what| tables_error(line, what))?;
+        catalog
+            .add_complete_table(last)
+            .map_err(|what| tables_error(line, what))?;
     }
     Ok(catalog.models)
 }
@@ -562,17 +589,17 @@ fn csv_error(e: &csv::Error) -> LibraryError {
     tables_error(e.position().map_or(0, csv::Position::line), e.to_string())
 }
 
-/// Models read so far.
+/// The drive models read so far.
 #[derive(Default)]
 struct Catalog {
     models: Vec<CatalogEntry>,
-    /// Index into `models` by name.
+    /// Index into `models` by model name.
     index: HashMap<String, usize>,
 }
 
 impl Catalog {
-    /// Adds a complete table to its model. The error says which states are missing.
-    fn add(&mut self, table: DriveTable) -> Result<(), String> {
+    /// Adds a complete power-state table to its model. The error says which states are missing.
+    fn add_complete_table(&mut self, table: DriveTable) -> Result<(), String> {
         let drive = &table.drive;
         if drive.states.len() != usize::from(drive.npss) + 1 {
             return Err(format!(
@@ -681,7 +708,7 @@ mod tests {
                 model
                     .tables
                     .iter()
-                    .all(|t| t.samples <= model.usual_table().samples)
+                    .all(|t| t.samples <= model.most_frequent_table().samples)
             );
         }
     }
@@ -689,7 +716,7 @@ mod tests {
     #[test]
     fn words_of_a_name_that_no_other_drive_has_find_it() {
         fn name(part: &str) -> Result<&'static str, LookupError> {
-            let found = DriveLibrary::builtin().find(part);
+            let found = DriveLibrary::builtin().find_one_model(part);
             found.map(|m| m.name.as_str())
         }
         let library = DriveLibrary::builtin();
@@ -697,17 +724,20 @@ mod tests {
             name("sdbpnpz-256g-1006"),
             Ok("WDC PC SN530 SDBPNPZ-256G-1006")
         );
-        let taken = library.find("sdbpnpz-256g-1006").unwrap();
+        let taken = library.find_one_model("sdbpnpz-256g-1006").unwrap();
         assert_eq!(
-            taken.note_on("sdbpnpz-256g-1006").unwrap(),
+            taken.note_if_name_was_partial("sdbpnpz-256g-1006").unwrap(),
             "the drive \"sdbpnpz-256g-1006\" is taken to be WDC PC SN530 SDBPNPZ-256G-1006"
         );
-        assert_eq!(taken.note_on("wdc pc sn530  sdbpnpz-256g-1006 "), None);
+        assert_eq!(
+            taken.note_if_name_was_partial("wdc pc sn530  sdbpnpz-256g-1006 "),
+            None
+        );
         // Gaps may have any width.
         assert_eq!(name("THNSF5256GPUK"), Ok("THNSF5256GPUK TOSHIBA"));
         assert_eq!(name("wd_black sn750 2tb"), Ok("WD_BLACK  SN750 2TB"));
         // A full name beats longer names that contain the same words.
-        assert!(library.matching("Sabrent").len() > 1);
+        assert!(library.models_with_text("Sabrent").len() > 1);
         assert_eq!(name("Sabrent"), Ok("Sabrent"));
         // The name on the box, but only the whole of it: other capacities may have none.
         assert_eq!(name("Intel 760p 256GB"), Ok("INTEL SSDPEKKW256G8"));
@@ -722,14 +752,17 @@ mod tests {
     fn every_model_is_found_by_its_own_name() {
         let library = DriveLibrary::builtin();
         for model in &library.models {
-            assert_eq!(library.find(&model.name).map(|m| &m.name), Ok(&model.name));
+            assert_eq!(
+                library.find_one_model(&model.name).map(|m| &m.name),
+                Ok(&model.name)
+            );
         }
     }
 
     #[test]
     fn what_is_not_one_drive_is_explained() {
         fn error(name: &str) -> String {
-            let found = DriveLibrary::builtin().find(name);
+            let found = DriveLibrary::builtin().find_one_model(name);
             found.unwrap_err().to_string()
         }
         let library = DriveLibrary::builtin();
@@ -746,16 +779,16 @@ mod tests {
         assert!(part.contains("SDBPNPZ-256G-1006"), "{part}");
         assert!(error("Samsun SSD 971 EVO 500GB").contains("Samsung SSD 970 EVO 500GB"));
         assert!(error("qqqqqqqqqqqqqq").contains("wakepath drive list"));
-        assert_eq!(library.find("  "), Err(LookupError::Empty));
+        assert_eq!(library.find_one_model("  "), Err(LookupError::Empty));
     }
 
     #[test]
     fn firmware_selects_the_table() {
-        let model = DriveLibrary::builtin().find("PCIe SSD").unwrap();
+        let model = DriveLibrary::builtin().find_one_model("PCIe SSD").unwrap();
         assert!(model.tables.len() > 10);
-        let tables = model.tables_of_firmware("ehfm32.1").unwrap();
+        let tables = model.tables_with_firmware("ehfm32.1").unwrap();
         assert_eq!(tables[0].firmwares, ["EHFM32.1"]);
-        let error = model.tables_of_firmware("NOPE").unwrap_err().to_string();
+        let error = model.tables_with_firmware("NOPE").unwrap_err().to_string();
         assert!(error.contains("ECFM12.5"), "{error}");
     }
 
@@ -764,17 +797,17 @@ mod tests {
         let library = DriveLibrary::builtin();
         assert_eq!(
             library
-                .find("sdbpnpz-256g-1006")
+                .find_one_model("sdbpnpz-256g-1006")
                 .unwrap()
-                .usual_table()
+                .most_frequent_table()
                 .drive
                 .apsta,
             None
         );
         let known = library
-            .find("Samsung SSD 970 EVO 500GB")
+            .find_one_model("Samsung SSD 970 EVO 500GB")
             .unwrap()
-            .usual_table();
+            .most_frequent_table();
         assert_eq!(known.drive.apsta, Some(true));
         assert!(known.apsta_source.is_some());
     }

@@ -2,7 +2,7 @@
 //!
 //! The list is data (`data/quirks.toml`), read from Linux 6.12. What identifies a drive differs:
 //! some entries go by what Identify Controller says, most by PCI id, some by PCI id and computer.
-//! [`Quirks::on`] tells the entries that apply to a drive for sure from those that its name makes
+//! [`Quirks::find_on_drive`] tells the entries that apply to a drive for sure from those that its name makes
 //! likely.
 
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use super::Drive;
 
 const BUILTIN: &str = include_str!("../../data/quirks.toml");
 
-/// Effects of a quirk.
+/// What a quirk does to a drive's power management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuirkKind {
@@ -74,38 +74,38 @@ pub struct KindTexts {
     force_no_simple_suspend: KindText,
 }
 
-/// Explanation of a kind of quirk.
+/// What a kind of quirk means, and what can be done about it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindText {
     /// The kernel's name.
     pub kernel_name: String,
-    /// Effect on power management.
+    /// What the quirk does to power management.
     pub effect: String,
     /// How an administrator overrides the quirk.
     pub lifted_by: String,
 }
 
-/// An entry of the list. A drive must meet every criterion present.
+/// An entry of the kernel's quirk list. A drive must meet every criterion that the entry has.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirk {
-    /// Kinds of the quirk.
+    /// The quirks that the entry applies.
     pub kinds: Vec<QuirkKind>,
-    /// Kernel file with the entry.
+    /// The kernel's source file with the entry.
     pub file: String,
-    /// Affected drives, in words.
+    /// The affected drives, in words.
     pub drives: String,
-    /// Failure without the quirk.
+    /// What goes wrong without the quirk.
     pub why: String,
-    /// Criterion: the drive's identification.
+    /// What the drive's Identify data must say, if the entry goes by that.
     pub identify: Option<IdentifyCriterion>,
-    /// Criterion: any of the PCI ids, `vendor:device` in hexadecimal.
+    /// The drive's PCI id must be any of these, `vendor:device` in hexadecimal, if there are any.
     #[serde(default)]
     pub pci: Vec<PciId>,
     /// Criterion: the computer.
     pub dmi: Option<Dmi>,
-    /// Model strings that make an entry by PCI id likely to apply; not the kernel's.
+    /// Model strings behind which an entry by PCI id is to be expected; this list is not the kernel's.
     pub likely: Option<LikelyModels>,
 }
 
@@ -131,7 +131,7 @@ pub struct PciId {
     pub device: u16,
 }
 
-/// Parses four hexadecimal digits.
+/// Parses four hexadecimal digits of a PCI id.
 fn parse_pci_number(text: &str) -> Option<u16> {
     (text.len() == 4).then(|| u16::from_str_radix(text, 16).ok())?
 }
@@ -167,16 +167,16 @@ pub struct Dmi {
 }
 
 impl Dmi {
-    fn holds_on(&self, machine: &Self) -> bool {
-        accepts(&self.sys_vendor, &machine.sys_vendor)
-            && accepts(&self.product_name, &machine.product_name)
-            && accepts(&self.board_vendor, &machine.board_vendor)
-            && accepts(&self.board_name, &machine.board_name)
+    fn matches_machine(&self, machine: &Self) -> bool {
+        accepts_any(&self.sys_vendor, &machine.sys_vendor)
+            && accepts_any(&self.product_name, &machine.product_name)
+            && accepts_any(&self.board_vendor, &machine.board_vendor)
+            && accepts_any(&self.board_name, &machine.board_name)
     }
 }
 
 /// Whether a list of accepted values is empty or has any of the given values.
-fn accepts(accepted: &[String], values: &[String]) -> bool {
+fn accepts_any(accepted: &[String], values: &[String]) -> bool {
     accepted.is_empty() || values.iter().any(|value| accepted.contains(value))
 }
 
@@ -192,7 +192,7 @@ pub struct LikelyModels {
 /// Where a drive is plugged in, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct QuirkPlace {
-    /// The drive's PCI id.
+    /// The drive's PCI id, if known.
     pub pci: Option<PciId>,
     /// The computer.
     pub dmi: Option<Dmi>,
@@ -201,9 +201,9 @@ pub struct QuirkPlace {
 /// Certainty that a quirk applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
-    /// Everything that the kernel looks at is known, and matches.
+    /// The quirk applies for sure: everything that the kernel compares is known, and matches.
     Certain,
-    /// The kernel goes by the PCI id, which is not known; the model makes it likely.
+    /// The quirk probably applies: the kernel goes by the PCI id, which is not known, but the model makes it likely.
     Likely,
 }
 
@@ -218,7 +218,7 @@ impl Quirks {
         QUIRKS.get_or_init(|| Self::parse(BUILTIN).expect("the built-in quirk list is well-formed"))
     }
 
-    /// Reads a list as described in `data/README.md`.
+    /// Reads a quirk list as described in `data/README.md`.
     ///
     /// # Errors
     /// The TOML parser's, with the line and column.
@@ -226,8 +226,8 @@ impl Quirks {
         toml::from_str(text)
     }
 
-    /// Explains a kind of quirk.
-    pub fn text(&self, kind: QuirkKind) -> &KindText {
+    /// The explanation of a kind of quirk.
+    pub fn kind_text(&self, kind: QuirkKind) -> &KindText {
         match kind {
             QuirkKind::NoDeepest => &self.kind.no_deepest,
             QuirkKind::NoApst => &self.kind.no_apst,
@@ -236,26 +236,30 @@ impl Quirks {
         }
     }
 
-    /// The entries that apply to `drive`, or probably do, in the order of the list.
-    pub fn on(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
+    /// The list's entries that apply to `drive`, or probably do, in order.
+    pub fn find_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Vec<(&Quirk, Certainty)> {
         self.entries
             .iter()
-            .filter_map(|quirk| Some((quirk, quirk.applies_to(drive, place)?)))
+            .filter_map(|quirk| Some((quirk, quirk.certainty_on_drive(drive, place)?)))
             .collect()
     }
 }
 
 impl Quirk {
-    fn applies_to(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
-        if self.identify.as_ref().is_some_and(|c| !c.holds_on(drive)) {
+    fn certainty_on_drive(&self, drive: &Drive, place: &QuirkPlace) -> Option<Certainty> {
+        if self
+            .identify
+            .as_ref()
+            .is_some_and(|c| !c.matches_identity(drive))
+        {
             return None;
         }
         if let Some(wanted) = &self.dmi {
-            // A computer that is not known is taken for none of the few in the list.
+            // An unknown computer is taken for none of the few in the list.
             if !place
                 .dmi
                 .as_ref()
-                .is_some_and(|machine| wanted.holds_on(machine))
+                .is_some_and(|machine| wanted.matches_machine(machine))
             {
                 return None;
             }
@@ -266,16 +270,16 @@ impl Quirk {
             None => self
                 .likely
                 .as_ref()
-                .is_some_and(|l| l.hold_on(drive))
+                .is_some_and(|l| l.match_drive(drive))
                 .then_some(Certainty::Likely),
         }
     }
 }
 
 impl IdentifyCriterion {
-    /// As the kernel compares: the whole padded field (`string_matches()`, `core.c`), so that a
-    /// longer name is another name. A [`Drive`]'s strings are without padding.
-    fn holds_on(&self, drive: &Drive) -> bool {
+    /// Whether a drive meets the criterion, compared as the kernel does: the whole padded field (`string_matches()`,
+    /// `core.c`), so that a longer name is another name. A [`Drive`]'s strings are without padding.
+    fn matches_identity(&self, drive: &Drive) -> bool {
         drive.vendor_id == Some(self.vendor)
             && self
                 .model
@@ -289,21 +293,24 @@ impl IdentifyCriterion {
 }
 
 impl LikelyModels {
-    fn hold_on(&self, drive: &Drive) -> bool {
+    fn match_drive(&self, drive: &Drive) -> bool {
         drive.vendor_id.is_none_or(|vendor| vendor == self.vendor)
-            && self.models.iter().any(|m| matches_pattern(m, &drive.model))
+            && self
+                .models
+                .iter()
+                .any(|m| matches_star_pattern(m, &drive.model))
     }
 }
 
 /// Whether `text` is `pattern` with something in place of each `*`.
-fn matches_pattern(pattern: &str, text: &str) -> bool {
+fn matches_star_pattern(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
         Some((head, rest)) => text.strip_prefix(head).is_some_and(|tail| {
             tail.char_indices()
                 .map(|(at, _)| &tail[at..])
                 .chain(std::iter::once(""))
-                .any(|tail| matches_pattern(rest, tail))
+                .any(|tail| matches_star_pattern(rest, tail))
         }),
     }
 }
@@ -328,7 +335,7 @@ mod tests {
 
     fn found(drive: &Drive, place: &QuirkPlace) -> Vec<(QuirkKind, Certainty)> {
         Quirks::builtin()
-            .on(drive, place)
+            .find_on_drive(drive, place)
             .into_iter()
             .flat_map(|(q, c)| q.kinds.iter().map(move |k| (*k, c)))
             .collect()
@@ -357,7 +364,7 @@ mod tests {
             QuirkKind::SimpleSuspend,
             QuirkKind::ForceNoSimpleSuspend,
         ] {
-            assert_eq!(quirks.text(kind).kernel_name, kind.kernel_name());
+            assert_eq!(quirks.kind_text(kind).kernel_name, kind.kernel_name());
         }
         for quirk in &quirks.entries {
             assert!(
@@ -381,7 +388,10 @@ mod tests {
             [(QuirkKind::SimpleSuspend, Certainty::Certain)]
         );
         let library = DriveLibrary::builtin();
-        let toshiba = library.find("THNSF5256GPUK").unwrap().usual_table();
+        let toshiba = library
+            .find_one_model("THNSF5256GPUK")
+            .unwrap()
+            .most_frequent_table();
         assert_eq!(found(&toshiba.drive, &here), certain);
     }
 
@@ -441,20 +451,28 @@ mod tests {
             "KINGSTON SA2000M8250G",
             "ADATA SX8200PNP",
         ] {
-            let drive = &library.find(model).unwrap().usual_table().drive;
+            let drive = &library
+                .find_one_model(model)
+                .unwrap()
+                .most_frequent_table()
+                .drive;
             let expected = [(QuirkKind::NoDeepest, Certainty::Likely)];
             assert_eq!(found(drive, &here), expected, "{model}");
         }
         for model in ["INTEL SSDPEKKW256G8", "KINGSTON SKC3000S1024G"] {
-            let drive = &library.find(model).unwrap().usual_table().drive;
+            let drive = &library
+                .find_one_model(model)
+                .unwrap()
+                .most_frequent_table()
+                .drive;
             assert_eq!(found(drive, &here), [], "{model}");
         }
     }
 
     #[test]
     fn patterns_match_whole_names() {
-        assert!(matches_pattern("A*C", "ABBC") && matches_pattern("A*", "A"));
-        assert!(matches_pattern("*7*", "x7") && matches_pattern("A", "A"));
-        assert!(!matches_pattern("A*C", "ABCD") && !matches_pattern("A", "AB"));
+        assert!(matches_star_pattern("A*C", "ABBC") && matches_star_pattern("A*", "A"));
+        assert!(matches_star_pattern("*7*", "x7") && matches_star_pattern("A", "A"));
+        assert!(!matches_star_pattern("A*C", "ABCD") && !matches_star_pattern("A", "AB"));
     }
 }

@@ -22,13 +22,13 @@ const PCIE_4_FROM: &str = "1.4";
 /// that is not given is not known of the class either.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveSpeeds {
-    /// Sequential reads in MB/s.
+    /// Rate of sequential reads in MB/s.
     pub read_mb_per_s: Figure,
-    /// Sequential writes in MB/s, as long as a cache takes them.
+    /// Rate of sequential writes in MB/s, as long as a cache takes them.
     pub write_mb_per_s: Figure,
-    /// Random reads of 4 KiB per second at the depth that saturates the drive.
+    /// Rate of random reads of 4 KiB per second, at the depth that saturates the drive.
     pub read_iops: Figure,
-    /// Random writes of 4 KiB per second at the depth that saturates the drive.
+    /// Rate of random writes of 4 KiB per second, at the depth that saturates the drive.
     pub write_iops: Figure,
     /// Time of a random read of 4 KiB at depth 1 in us, with the share of the host that measured.
     pub read_us: Figure,
@@ -38,16 +38,16 @@ pub struct DriveSpeeds {
     pub flush_us: Figure,
 }
 
-/// A row of the published speeds.
+/// A row of the file with published speeds.
 #[derive(Debug, Deserialize)]
 struct SpeedRow {
-    /// Library models with these speeds, joined by `|`.
+    /// Models of the library with these speeds, joined by `|`.
     models: String,
     class: String,
     pcie_gen: String,
     flash: String,
     dram: String,
-    /// Power-loss protection: `yes`, `no` or `unknown`.
+    /// Power-loss protection of the drive: `yes`, `no` or `unknown`.
     plp: String,
     seq_read_mb_s: Option<f64>,
     seq_write_mb_s: Option<f64>,
@@ -61,7 +61,7 @@ struct SpeedRow {
     note: String,
 }
 
-/// Medians of a class, each with the number of figures behind it.
+/// Median speeds of a class of drives, each with the number of figures behind it.
 #[derive(Debug, Deserialize)]
 struct ClassRow {
     class: String,
@@ -84,7 +84,7 @@ struct ClassRow {
     n_flush_us: u32,
 }
 
-/// What decides a drive's speed.
+/// The traits that decide a drive's speed: market, PCIe, flash and DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SpeedClass<'a> {
     class: &'a str,
@@ -93,7 +93,7 @@ struct SpeedClass<'a> {
     dram: &'a str,
 }
 
-/// The class with the most figures, whose medians stand in where a class has none.
+/// The class with the most figures, whose medians stand in where another class has none.
 const COMMONEST: SpeedClass<'static> = SpeedClass {
     class: "client",
     pcie_gen: "3",
@@ -122,9 +122,9 @@ impl fmt::Display for SpeedClass<'_> {
 }
 
 impl SpeedClass<'_> {
-    /// How much another class is like this one; more is closer. Flash counts before market, both before the generation
-    /// of PCIe. Of classes that share neither, the commonest is the closest.
-    fn similarity(self, other: SpeedClass<'_>) -> [bool; 6] {
+    /// How similar another class is, as a list of common traits; more is closer. Flash counts before market, both
+    /// before the generation of PCIe. Of classes that share neither, the commonest is the closest.
+    fn common_traits_with(self, other: SpeedClass<'_>) -> [bool; 6] {
         let same_flash = self.flash == other.flash;
         let same_market = self.class == other.class;
         [
@@ -142,20 +142,20 @@ impl SpeedClass<'_> {
     }
 }
 
-/// The data, read once.
+/// The files with drive speeds, read once.
 struct SpeedData {
     rows: Vec<SpeedRow>,
     classes: Vec<ClassRow>,
-    /// Indices of a model's rows: the row with the fewest models first, and measured before declared.
+    /// Indices of the rows for a model: the row with the fewest models first, and measured before declared.
     rows_by_model: HashMap<&'static str, Vec<usize>>,
 }
 
-fn data() -> &'static SpeedData {
+fn builtin_speeds() -> &'static SpeedData {
     static DATA: OnceLock<SpeedData> = OnceLock::new();
     DATA.get_or_init(|| {
         let rows: Vec<SpeedRow> = read_rows(SPEEDS);
         let mut rows_by_model: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (index, names) in model_lists().enumerate() {
+        for (index, names) in list_model_fields().enumerate() {
             for name in names.split('|') {
                 rows_by_model.entry(name).or_default().push(index);
             }
@@ -174,8 +174,8 @@ fn data() -> &'static SpeedData {
     })
 }
 
-/// The first field of each row; model names have neither commas nor quotes.
-fn model_lists() -> impl Iterator<Item = &'static str> {
+/// The model lists of all rows, from the first field: model names have neither commas nor quotes.
+fn list_model_fields() -> impl Iterator<Item = &'static str> {
     let lines = SPEEDS.lines().skip(1);
     lines.map(|line| line.split(',').next().unwrap_or_default())
 }
@@ -189,12 +189,12 @@ impl DriveSpeeds {
     /// Speeds of a drive by its model string. A model without published speeds has the medians of the class that is
     /// most likely by its NVMe version.
     pub fn for_model(model: &str) -> Self {
-        let data = data();
+        let data = builtin_speeds();
         let indices = data.rows_by_model.get(model).map_or(&[][..], Vec::as_slice);
         let rows: Vec<&SpeedRow> = indices.iter().map(|index| &data.rows[*index]).collect();
         let (class, is_known) = match rows.first() {
             Some(row) => (row.speed_class(), true),
-            None => (likely_class(model), false),
+            None => (guess_speed_class(model), false),
         };
         let find = Finder {
             rows,
@@ -202,37 +202,37 @@ impl DriveSpeeds {
             is_known,
         };
         Self {
-            read_mb_per_s: find.rate(
+            read_mb_per_s: find.find_rate(
                 1.0,
                 |row| row.seq_read_mb_s,
                 |c| (c.seq_read_mb_s, c.n_seq_read_mb_s),
             ),
-            write_mb_per_s: find.rate(
+            write_mb_per_s: find.find_rate(
                 1.0,
                 |row| row.seq_write_mb_s,
                 |c| (c.seq_write_mb_s, c.n_seq_write_mb_s),
             ),
-            read_iops: find.rate(
+            read_iops: find.find_rate(
                 1e3,
                 |row| row.rand_read_kiops_max,
                 |c| (c.rand_read_kiops_max, c.n_rand_read_kiops_max),
             ),
-            write_iops: find.rate(
+            write_iops: find.find_rate(
                 1e3,
                 |row| row.rand_write_kiops_max,
                 |c| (c.rand_write_kiops_max, c.n_rand_write_kiops_max),
             ),
-            read_us: find.time(|row| row.qd1_read_us, |c| (c.qd1_read_us, c.n_qd1_read_us)),
-            write_us: find.time(
+            read_us: find.find_time(|row| row.qd1_read_us, |c| (c.qd1_read_us, c.n_qd1_read_us)),
+            write_us: find.find_time(
                 |row| row.qd1_write_us,
                 |c| (c.qd1_write_us, c.n_qd1_write_us),
             ),
-            flush_us: find.time(SpeedRow::flush, |c| (c.flush_us, c.n_flush_us)),
+            flush_us: find.find_time(SpeedRow::flush_time_us, |c| (c.flush_us, c.n_flush_us)),
         }
     }
 
-    /// Each figure with what it is and its unit.
-    pub fn figures(&self) -> [(&'static str, &'static str, &Figure); 7] {
+    /// Each figure of speed with its name and unit.
+    pub fn named_figures_with_units(&self) -> [(&'static str, &'static str, &Figure); 7] {
         [
             ("sequential reads", "MB/s", &self.read_mb_per_s),
             ("sequential writes", "MB/s", &self.write_mb_per_s),
@@ -244,9 +244,9 @@ impl DriveSpeeds {
         ]
     }
 
-    /// How many of the figures are published for the model.
-    pub fn published(&self) -> usize {
-        let figures = self.figures().into_iter();
+    /// Number of the figures that are published for the model.
+    pub fn count_published(&self) -> usize {
+        let figures = self.named_figures_with_units().into_iter();
         figures
             .filter(|(.., figure)| matches!(figure.origin, Origin::Source(_)))
             .count()
@@ -263,8 +263,8 @@ impl SpeedRow {
         }
     }
 
-    /// Time of a flush. With power-loss protection there is none.
-    fn flush(&self) -> Option<f64> {
+    /// Time of a flush in us. With power-loss protection there is nothing to flush, hence 0.
+    fn flush_time_us(&self) -> Option<f64> {
         self.flush_us.or((self.plp == "yes").then_some(0.0))
     }
 }
@@ -281,9 +281,9 @@ impl ClassRow {
 }
 
 /// The class that a model without published speeds most likely belongs to.
-fn likely_class(model: &str) -> SpeedClass<'static> {
-    let known = DriveLibrary::builtin().find(model).ok();
-    let version = known.and_then(|entry| entry.usual_table().nvme_version.as_deref());
+fn guess_speed_class(model: &str) -> SpeedClass<'static> {
+    let known = DriveLibrary::builtin().find_one_model(model).ok();
+    let version = known.and_then(|entry| entry.most_frequent_table().nvme_version.as_deref());
     let is_new = version.is_some_and(|version| !version.starts_with('<') && version >= PCIE_4_FROM);
     SpeedClass {
         pcie_gen: if is_new { "4" } else { "3" },
@@ -291,37 +291,38 @@ fn likely_class(model: &str) -> SpeedClass<'static> {
     }
 }
 
-/// Looks up the figures of a model.
+/// Finds the speeds of a model, or of the classes nearest to it.
 struct Finder<'a> {
     rows: Vec<&'a SpeedRow>,
     class: SpeedClass<'a>,
-    /// The class is the model's, not a likely one.
+    /// Whether the class is the model's own, rather than a likely one.
     is_known: bool,
 }
 
-/// Median of a class, with the number of figures behind it.
+/// Reads the median of a class, with the number of figures behind it.
 type ClassMedian = fn(&ClassRow) -> (Option<f64>, u32);
 
 impl Finder<'_> {
-    /// A rate in units of `scale`. The link bounds it, so a class with two lanes says nothing about one with four.
-    fn rate(
+    /// Finds a rate in units of `scale`. The link bounds it, so a class with two lanes says nothing about one with
+    /// four.
+    fn find_rate(
         &self,
         scale: f64,
         published: fn(&SpeedRow) -> Option<f64>,
         median: ClassMedian,
     ) -> Figure {
-        self.figure(scale, published, median, |own, other| {
+        self.find_figure(scale, published, median, |own, other| {
             own.has_same_lanes(other)
         })
     }
 
-    /// A time in us, which hardly depends on the link.
-    fn time(&self, published: fn(&SpeedRow) -> Option<f64>, median: ClassMedian) -> Figure {
-        self.figure(1.0, published, median, |_, _| true)
+    /// Finds a time in us, which hardly depends on the link.
+    fn find_time(&self, published: fn(&SpeedRow) -> Option<f64>, median: ClassMedian) -> Figure {
+        self.find_figure(1.0, published, median, |_, _| true)
     }
 
-    /// A figure of the model, else of its class, else of the most similar class that is `comparable` and has one.
-    fn figure(
+    /// Finds a figure of the model, else of its class, else of the most similar class that is `comparable` and has one.
+    fn find_figure(
         &self,
         scale: f64,
         published: fn(&SpeedRow) -> Option<f64>,
@@ -336,15 +337,15 @@ impl Finder<'_> {
                 format!("; {}", row.note)
             };
             let source = format!("{}, {}{note}", row.kind, row.source);
-            return Figure::sourced(value * scale, source);
+            return Figure::with_own_source(value * scale, source);
         }
-        let medians = data().classes.iter().filter_map(|row| {
+        let medians = builtin_speeds().classes.iter().filter_map(|row| {
             let (value, n) = median(row);
             Some((row.speed_class(), value?, n))
         });
         let similar = medians
             .filter(|(class, ..)| comparable(self.class, *class) || *class == COMMONEST)
-            .max_by_key(|(class, _, n)| (self.class.similarity(*class), *n));
+            .max_by_key(|(class, _, n)| (self.class.common_traits_with(*class), *n));
         let Some((class, value, n)) = similar else {
             return Figure::default();
         };
@@ -363,14 +364,14 @@ mod tests {
 
     #[test]
     fn every_row_is_read_and_names_drives_of_the_library() {
-        let (data, library) = (data(), DriveLibrary::builtin());
+        let (data, library) = (builtin_speeds(), DriveLibrary::builtin());
         assert_eq!(data.rows.len() + 1, SPEEDS.lines().count());
         assert_eq!(data.classes.len() + 1, CLASSES.lines().count());
         assert_eq!(data.rows_by_model.len(), 331);
         for model in data.rows_by_model.keys() {
-            assert_eq!(&library.find(model).unwrap().name, model);
+            assert_eq!(&library.find_one_model(model).unwrap().name, model);
         }
-        for (row, list) in data.rows.iter().zip(model_lists()) {
+        for (row, list) in data.rows.iter().zip(list_model_fields()) {
             assert_eq!(row.models, list);
             assert!(row.source.contains('.'), "{list}: {}", row.source);
         }
@@ -382,8 +383,8 @@ mod tests {
         let mut published = 0;
         for table in library.tables() {
             let speeds = DriveSpeeds::for_model(&table.drive.model);
-            published += usize::from(speeds.published() > 0);
-            for (what, _, figure) in speeds.figures() {
+            published += usize::from(speeds.count_published() > 0);
+            for (what, _, figure) in speeds.named_figures_with_units() {
                 let is_flush = what == "flush";
                 assert!(
                     figure.value > 0.0 || is_flush,
@@ -403,11 +404,11 @@ mod tests {
     #[test]
     fn the_row_of_the_model_itself_goes_before_that_of_its_family() {
         let speeds = DriveSpeeds::for_model("Samsung SSD 970 EVO Plus 2TB");
-        assert_eq!(speeds.flush_us.origin.word(), "source");
+        assert_eq!(speeds.flush_us.origin.origin_kind_name(), "source");
         let datasheet = DriveSpeeds::for_model("Samsung SSD 970 EVO Plus 500GB");
         assert!((datasheet.read_us.value - 52.6).abs() < 1e-9);
         let unknown = DriveSpeeds::for_model("a drive that nobody knows");
-        assert_eq!(unknown.published(), 0);
+        assert_eq!(unknown.count_published(), 0);
         let Origin::Assumed(why) = &unknown.read_mb_per_s.origin else {
             panic!("{unknown:?}");
         };
@@ -421,7 +422,7 @@ mod tests {
     fn protected_caches_need_no_flush() {
         let flush = DriveSpeeds::for_model("SAMSUNG MZQLB960HAJR-00007").flush_us;
         assert_eq!(flush.value.to_bits(), 0.0_f64.to_bits());
-        assert_eq!(flush.origin.word(), "source");
+        assert_eq!(flush.origin.origin_kind_name(), "source");
     }
 
     #[test]
@@ -447,12 +448,12 @@ mod tests {
 
     #[test]
     fn medians_of_flushes_leave_out_those_timed_with_a_write() {
-        for class in &data().classes {
-            let rows = data().rows.iter().filter(|row| {
+        for class in &builtin_speeds().classes {
+            let rows = builtin_speeds().rows.iter().filter(|row| {
                 row.speed_class() == class.speed_class()
                     && !row.note.contains("write + fdatasync together")
             });
-            let mut flushes: Vec<f64> = rows.filter_map(SpeedRow::flush).collect();
+            let mut flushes: Vec<f64> = rows.filter_map(SpeedRow::flush_time_us).collect();
             flushes.sort_by(f64::total_cmp);
             let n = flushes.len();
             let middle = n.checked_sub(1).map(|last| [last / 2, n / 2]);

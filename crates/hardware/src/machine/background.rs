@@ -94,22 +94,23 @@ impl Instances {
 }
 
 impl Background {
-    /// What brings it: the timer wheel a task, a high-resolution timer an interrupt, unless the file says otherwise.
-    pub fn timer(&self) -> BackgroundTimer {
+    /// The timer that triggers the work: the timer wheel for a task, a high-resolution timer for an interrupt, unless
+    /// the file says otherwise.
+    pub fn timer_in_use(&self) -> BackgroundTimer {
         self.timer.unwrap_or(match self.runs {
             Runs::Task => BackgroundTimer::Wheel,
             Runs::Interrupt => BackgroundTimer::Precise,
         })
     }
 
-    /// What a stock kernel does on every CPU, whatever the machine is for.
+    /// Background work that a stock kernel does on every CPU, whatever the machine is for.
     ///
     /// The statistics of the memory management, once a second, are not among it: their timer is deferrable and wakes no idle CPU.
     /// Nor are timers that a kernel has once, not on each CPU.
-    pub fn of_every_kernel() -> Vec<Self> {
+    pub fn stock_kernel_work() -> Vec<Self> {
         vec![Self {
             name: "soft-lockup watchdog".to_owned(),
-            every_ms: Figure::sourced(
+            every_ms: Figure::with_own_source(
                 4000.0,
                 "Linux 6.1 to 6.12 kernel/watchdog.c: a fifth of twice watchdog_thresh, which is 10 s",
             ),

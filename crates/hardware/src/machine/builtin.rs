@@ -1,6 +1,6 @@
 //! The machines that come with wakepath.
 
-use wakepath_units::spelling::closest;
+use wakepath_units::spelling::most_similar_name;
 
 use super::file::parse_complete;
 use super::{Machine, MachineError};
@@ -27,24 +27,24 @@ pub(super) const BUILTIN: [(&str, &str); 11] = builtin![
 ];
 
 /// Names of the built-in machines.
-pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+pub fn builtin_machine_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|(name, _)| *name)
 }
 
-/// The machine file of a built-in machine.
-pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
+/// The text of a built-in machine's file.
+pub(super) fn find_builtin_text(name: &str) -> Option<&'static str> {
     let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
     Some(text)
 }
 
-/// A built-in machine, which lends figures to others.
-pub(super) fn find_builtin(name: &str) -> Result<Machine, MachineError> {
-    let Some(text) = builtin_text(name) else {
-        let nearest = closest(name, builtin_names()).map_or("", |(_, near)| near);
+/// Loads a built-in machine, which lends figures to others.
+pub(super) fn load_builtin_machine(name: &str) -> Result<Machine, MachineError> {
+    let Some(text) = find_builtin_text(name) else {
+        let nearest = most_similar_name(name, builtin_machine_names()).map_or("", |(_, near)| near);
         return Err(MachineError::Unknown {
             name: name.to_owned(),
             nearest: nearest.to_owned(),
-            known: builtin_names().collect::<Vec<_>>().join(", "),
+            known: builtin_machine_names().collect::<Vec<_>>().join(", "),
         });
     };
     parse_complete(text, name)

@@ -151,7 +151,7 @@ mod tests {
             kernel: "6.12.48".to_owned(),
             what: "test".to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 
     /// A laptop with a drive that sleeps.

@@ -17,7 +17,7 @@ pub struct Cluster {
     /// Number of CPUs (hardware threads), 1 to 4096.
     pub cpus: usize,
     /// Hardware threads per core. Absent: 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_of_one")]
     pub threads_per_core: usize,
     /// Throughput of a core with all threads busy, relative to one busy thread. Absent: threads do not slow each other
     /// down.
@@ -135,22 +135,22 @@ pub struct TurboLimit {
 }
 
 impl Cluster {
-    /// Operating points in kHz, slowest first.
+    /// Frequencies of the operating points, slowest first.
     pub fn frequencies(&self) -> Vec<Kilohertz> {
         self.opps.iter().map(|o| Kilohertz(o.khz)).collect()
     }
 
-    /// The highest operating point.
+    /// Frequency of the highest operating point.
     pub fn max_frequency(&self) -> Kilohertz {
         Kilohertz(self.opps.last().map_or(1, |o| o.khz))
     }
 
-    /// How many CPUs, in order, share a clock.
+    /// Number of consecutive CPUs that share a clock.
     pub fn cpus_per_clock(&self) -> usize {
         self.clock_cpus.unwrap_or(self.cpus)
     }
 }
 
-const fn one() -> usize {
+const fn default_of_one() -> usize {
     1
 }

@@ -10,12 +10,13 @@ use super::{Cluster, ClusterIdleState, Machine, MachineError, MachineIdleState};
 use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
 impl Machine {
-    /// Idle states as declared to a governor, without overrides per core type ([`Self::declared_idle_states_of`]).
+    /// The machine's idle states as declared to a governor, without overrides per core type
+    /// ([`Self::declared_idle_states_of`]).
     ///
     /// # Errors
     /// The states form no valid table; impossible on a checked machine.
     pub fn declared_idle_states(&self) -> Result<IdleStates, IdleStatesError> {
-        declared(&self.idle_state)
+        to_declared_table(&self.idle_state)
     }
 
     /// Switches idle states off, as writing 1 to their `disable` files in sysfs does on every CPU:
@@ -23,8 +24,8 @@ impl Machine {
     ///
     /// # Errors
     /// No state has this name, or none would remain.
-    pub fn disable_idle_states(&mut self, names: &[&str]) -> Result<(), MachineError> {
-        self.can_disable(&self.cluster, names)?;
+    pub fn disable_idle_states_everywhere(&mut self, names: &[&str]) -> Result<(), MachineError> {
+        self.check_can_disable(&self.cluster, names)?;
         for state in &mut self.idle_state {
             state.disabled |= names.contains(&state.name.as_str());
         }
@@ -39,7 +40,7 @@ impl Machine {
         let mut states = self.idle_state.clone();
         for own in &cluster.idle_state {
             if let Some(state) = states.iter_mut().find(|s| s.name == own.name) {
-                own.apply(state);
+                own.override_figures_of(state);
             }
         }
         Cow::Owned(states)
@@ -53,38 +54,38 @@ impl Machine {
         &self,
         cluster: &Cluster,
     ) -> Result<IdleStates, IdleStatesError> {
-        declared(&self.idle_states_of(cluster))
+        to_declared_table(&self.idle_states_of(cluster))
     }
 
-    /// Switches idle states off on the CPUs of one cluster only, as [`Self::disable_idle_states`] does on all.
+    /// Switches idle states off on the CPUs of one cluster only, as [`Self::disable_idle_states_everywhere`] does on all.
     ///
     /// # Errors
     /// There is no such cluster or state, or none would be left.
-    pub fn disable_idle_states_on(
+    pub fn disable_idle_states_on_cluster(
         &mut self,
         cluster: &str,
         names: &[&str],
     ) -> Result<(), MachineError> {
         let Some(index) = self.cluster.iter().position(|c| c.name == cluster) else {
             let message = format!("no cluster is called '{cluster}'");
-            return Err(MachineError::invalid(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value(&self.name, "cluster", message));
         };
-        self.can_disable(&self.cluster[index..=index], names)?;
+        self.check_can_disable(&self.cluster[index..=index], names)?;
         let own = &mut self.cluster[index].idle_state;
         for name in names {
             match own.iter_mut().find(|state| state.name == *name) {
                 Some(state) => state.disabled = true,
                 None => own.push(ClusterIdleState {
                     disabled: true,
-                    ..ClusterIdleState::named(name, "switched off")
+                    ..ClusterIdleState::without_overrides(name, "switched off")
                 }),
             }
         }
         Ok(())
     }
 
-    /// Checks that the states exist, and that each cluster keeps an enabled state without them.
-    pub(super) fn can_disable(
+    /// Checks that the idle states exist, and that each cluster keeps an enabled state without them.
+    pub(super) fn check_can_disable(
         &self,
         clusters: &[Cluster],
         names: &[&str],
@@ -96,7 +97,11 @@ impl Machine {
                     "no state '{name}' to disable; the states are {}",
                     known.join(", ")
                 );
-                return Err(MachineError::invalid(&self.name, "idle_state", message));
+                return Err(MachineError::invalid_value(
+                    &self.name,
+                    "idle_state",
+                    message,
+                ));
             }
         }
         for cluster in clusters {
@@ -104,7 +109,11 @@ impl Machine {
             let mut states_left = states.iter().filter(|s| !s.disabled);
             if states_left.all(|s| names.contains(&s.name.as_str())) {
                 let message = "at least one state has to stay enabled";
-                return Err(MachineError::invalid(&self.name, "idle_state", message));
+                return Err(MachineError::invalid_value(
+                    &self.name,
+                    "idle_state",
+                    message,
+                ));
             }
         }
         Ok(())
@@ -112,22 +121,24 @@ impl Machine {
 
     /// The deepest idle state that a CPU may be in: enabled and within its latency request, or else the shallowest
     /// enabled one.
-    pub fn deepest_allowed(&self, cpu: usize) -> Option<usize> {
-        let limit = self.latency_request(cpu);
+    pub fn deepest_allowed_idle_state(&self, cpu: usize) -> Option<usize> {
+        let limit = self.smallest_latency_request(cpu);
         let states = self.idle_states_of(self.cluster_of(cpu)?);
         let deepest = states.iter().rposition(|s| {
-            !s.disabled && limit.is_none_or(|limit| s.exit_latency_us.micros() <= limit)
+            !s.disabled && limit.is_none_or(|limit| s.exit_latency_us.micros_to_time() <= limit)
         });
         deepest.or_else(|| states.iter().position(|s| !s.disabled))
     }
 }
 
-/// A table as a governor sees it.
-pub(super) fn declared(states: &[MachineIdleState]) -> Result<IdleStates, IdleStatesError> {
+/// A table of idle states as a governor sees it.
+pub(super) fn to_declared_table(
+    states: &[MachineIdleState],
+) -> Result<IdleStates, IdleStatesError> {
     let declared = states.iter().map(|s| IdleState {
         name: s.name.clone(),
-        exit_latency: s.exit_latency_us.micros(),
-        target_residency: s.target_residency_us.micros(),
+        exit_latency: s.exit_latency_us.micros_to_time(),
+        target_residency: s.target_residency_us.micros_to_time(),
         polling: s.polling,
         disabled: s.disabled,
     });
@@ -142,7 +153,7 @@ mod tests {
 
     fn with(change: impl FnOnce(&mut ClusterIdleState)) -> Machine {
         let mut machine = Machine::find("rk3399").unwrap();
-        let mut own = ClusterIdleState::named("cpu-sleep", "a device tree");
+        let mut own = ClusterIdleState::without_overrides("cpu-sleep", "a device tree");
         change(&mut own);
         machine.cluster[1].idle_state.push(own);
         machine
@@ -150,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_cluster_has_what_it_says_and_the_rest_of_the_machine() {
-        let machine = with(|own| own.exit_latency_us = Figure::plain(300.0));
+        let machine = with(|own| own.exit_latency_us = Figure::covered_by_table_source(300.0));
         machine.check().unwrap();
         let mut states = machine.idle_state.iter();
         let sleep = states.position(|s| s.name == "cpu-sleep").unwrap();
@@ -165,7 +176,7 @@ mod tests {
         let figures = machine.figures();
         let key = "cluster.big.idle_state.cpu-sleep.exit_latency_us";
         let found = figures.iter().find(|figure| figure.key == key).unwrap();
-        assert_eq!(found.reason(), "a device tree");
+        assert_eq!(found.origin_in_words(), "a device tree");
         assert_eq!(machine.cluster_of(3).unwrap().name, "little");
         assert_eq!(machine.cluster_of(4).unwrap().name, "big");
         assert!(machine.cluster_of(6).is_none());
@@ -175,7 +186,7 @@ mod tests {
     fn it_is_read_and_written() {
         let machine = with(|own| {
             own.disabled = true;
-            own.true_exit_us = Figure::plain(12.5);
+            own.true_exit_us = Figure::covered_by_table_source(12.5);
         });
         let text = machine.to_toml().unwrap();
         assert!(text.contains("[[cluster.idle_state]]"), "{text}");
@@ -199,7 +210,9 @@ mod tests {
             "{message}"
         );
         // A target residency above the next state's.
-        let message = fault(&with(|own| own.target_residency_us = Figure::plain(1e6)));
+        let message = fault(&with(|own| {
+            own.target_residency_us = Figure::covered_by_table_source(1e6)
+        }));
         assert!(message.contains("target residency"), "{message}");
         let mut twice = with(|_| {});
         let again = twice.cluster[1].idle_state[0].clone();
@@ -208,7 +221,7 @@ mod tests {
         let mut none = with(|own| own.disabled = true);
         for state in &none.idle_state[..] {
             if state.name != "cpu-sleep" {
-                let mut own = ClusterIdleState::named(&state.name, "a test");
+                let mut own = ClusterIdleState::without_overrides(&state.name, "a test");
                 own.disabled = true;
                 none.cluster[1].idle_state.push(own);
             }
@@ -221,9 +234,17 @@ mod tests {
             .filter(|name| name != "cpu-sleep")
             .collect();
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        assert!(machine.disable_idle_states(&others).is_err());
-        assert!(machine.disable_idle_states_on("big", &others).is_err());
-        assert!(machine.disable_idle_states_on("bi", &["WFI"]).is_err());
+        assert!(machine.disable_idle_states_everywhere(&others).is_err());
+        assert!(
+            machine
+                .disable_idle_states_on_cluster("big", &others)
+                .is_err()
+        );
+        assert!(
+            machine
+                .disable_idle_states_on_cluster("bi", &["WFI"])
+                .is_err()
+        );
         assert!(machine.idle_state.iter().all(|s| !s.disabled));
     }
 }

@@ -32,7 +32,7 @@ pub struct Cppc {
     pub ranking: Vec<u8>,
     /// The kernel prefers cores with the highest rank, as without `amd_prefcore=disable` on the command line. Absent:
     /// `true`.
-    #[serde(default = "by_default", skip_serializing_if = "Clone::clone")]
+    #[serde(default = "on_by_default", skip_serializing_if = "Clone::clone")]
     pub preferred_cores: bool,
     /// Why, where the source does not say it.
     #[serde(default)]
@@ -46,19 +46,19 @@ pub struct Cppc {
     pub full_at_percent: Figure,
 }
 
-const fn by_default() -> bool {
+const fn on_by_default() -> bool {
     true
 }
 
 impl Cppc {
-    /// The frequency of a performance, rounded up.
-    pub fn frequency(&self, performance: u8) -> Kilohertz {
+    /// The frequency at a performance level, rounded up.
+    pub fn frequency_at_performance(&self, performance: u8) -> Kilohertz {
         let scaled = u64::from(self.nominal_mhz) * 1000 * u64::from(performance);
         Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
     }
 
-    /// The first fault in a cluster with `cores` cores: key and explanation.
-    pub(super) fn fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
+    /// The first fault of the performance scale in a cluster with `cores` cores: key and explanation.
+    pub(super) fn first_fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
         let levels = [
             self.lowest,
             self.lowest_nonlinear,

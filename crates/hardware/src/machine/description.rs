@@ -66,12 +66,12 @@ pub struct Machine {
     /// What the scheduler does to a waking task.
     pub scheduler: Scheduler,
     /// CPUs kept free for some tasks.
-    #[serde(default, skip_serializing_if = "Isolation::is_none")]
+    #[serde(default, skip_serializing_if = "Isolation::isolates_no_cpu")]
     pub isolation: Isolation,
     /// CPU work for an I/O, and the CPUs that do the work.
     pub io_path: IoPath,
     /// Size of the page cache, and the cost of writing into the cache.
-    #[serde(default, skip_serializing_if = "PageCache::is_assumed")]
+    #[serde(default, skip_serializing_if = "PageCache::is_default")]
     pub page_cache: PageCache,
     /// The drive that the workload uses.
     pub drive: DriveModel,
@@ -99,8 +99,8 @@ pub struct Machine {
     /// Demotion of deep idle states by the hardware, if any.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
-    /// What else runs on the machine. Not given: [`Background::of_every_kernel`].
-    #[serde(default = "Background::of_every_kernel")]
+    /// What else runs on the machine. Not given: [`Background::stock_kernel_work`].
+    #[serde(default = "Background::stock_kernel_work")]
     pub background: Vec<Background>,
 }
 
@@ -119,7 +119,7 @@ impl Machine {
         })
     }
 
-    /// The tick rate. 250 Hz if the value is out of range, which a loaded machine never has.
+    /// The kernel's tick rate. 250 Hz if the value is out of range, which a loaded machine never has.
     pub fn tick_rate(&self) -> TickRate {
         TickRate::new(self.hz.value as u32).unwrap_or_default()
     }
@@ -135,7 +135,7 @@ impl Machine {
     }
 
     /// The CPU that does `cpu`'s work for others: itself, or for a `nohz_full` CPU the next housekeeping CPU.
-    pub fn housekeeper_of(&self, cpu: usize) -> usize {
+    pub fn housekeeping_cpu_for(&self, cpu: usize) -> usize {
         if !self.isolation.nohz_full.contains(&cpu) {
             return cpu;
         }
@@ -147,12 +147,15 @@ impl Machine {
 
     /// The smallest latency request that applies to a CPU; `None` without requests (`cpuidle_governor_latency_req()`,
     /// `drivers/cpuidle/governor.c`, Linux 6.1 and 6.12).
-    pub fn latency_request(&self, cpu: usize) -> Option<Nanoseconds> {
-        let requests = self.latency_requests.iter().filter(|r| r.holds_for(cpu));
+    pub fn smallest_latency_request(&self, cpu: usize) -> Option<Nanoseconds> {
+        let requests = self
+            .latency_requests
+            .iter()
+            .filter(|r| r.applies_to_cpu(cpu));
         requests.map(|r| Nanoseconds::from_micros(r.us)).min()
     }
 
-    /// Replaces these CPUs' own request, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
+    /// Replaces the latency request of these CPUs, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
     /// System-wide requests stay in force.
     pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
         self.latency_requests.retain_mut(|request| {

@@ -11,13 +11,13 @@ use wakepath_units::Microwatts;
 use super::{Figure, Origin};
 use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 
-/// Default capacity in bytes.
+/// Capacity of a drive in bytes where the file gives none.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = allow_declared_states)]
+#[schemars(transform = add_declared_form_to_schema)]
 pub struct DriveModel {
     /// Title of the drive.
     pub name: String,
@@ -63,7 +63,7 @@ pub struct DriveModel {
     #[serde(default)]
     pub reads_by_address: Figure,
     /// Number of such drives, striped (RAID0), 1 to 1024. Absent: 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_of_one")]
     pub count: usize,
     /// Bytes of a striped volume on one drive before the next drive follows; needed with several drives.
     #[schemars(extend("unit" = "KiB"))]
@@ -83,12 +83,12 @@ pub struct DriveModel {
     pub flash: Option<Flash>,
     /// Power states with all that is known of them, as results keep them; a machine file may give the declared states
     /// alone (`declared`), and the rest is assumed. Absent: the drive never sleeps and has no known power.
-    #[schemars(rename = "power")]
+    #[schemars(rename = "deserialize_power")]
     #[serde(
         default,
         rename(deserialize = "declared"),
         alias = "power",
-        deserialize_with = "power",
+        deserialize_with = "deserialize_power",
         skip_serializing_if = "Option::is_none"
     )]
     pub power: Option<DrivePower>,
@@ -102,7 +102,7 @@ pub struct DriveModel {
 }
 
 /// Adds the second form of [`DriveModel::power`]: the power states as the drive declares them.
-fn allow_declared_states(schema: &mut schemars::Schema) {
+fn add_declared_form_to_schema(schema: &mut schemars::Schema) {
     if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
         properties.insert(
             "declared".to_owned(),
@@ -142,13 +142,13 @@ pub struct Transition {
     pub idle_ms: u32,
 }
 
-fn power<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Error> {
+fn deserialize_power<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Error> {
     let table = toml::Table::deserialize(from)?;
     let complete = table.contains_key("declared");
     let power = if complete {
         DrivePower::deserialize(table)
     } else {
-        Drive::deserialize(table).map(|drive| DrivePower::declared(&drive))
+        Drive::deserialize(table).map(|drive| DrivePower::from_declared_states(&drive))
     };
     let power = power.map_err(|e| D::Error::custom(e.message()))?;
     let drive = &power.declared;
@@ -260,12 +260,16 @@ pub struct TruePowerState {
 }
 
 impl DrivePower {
-    /// Power management for a drive known only by declared states.
-    pub(super) fn declared(drive: &Drive) -> Self {
-        let states: Vec<_> = drive.states.iter().map(TruePowerState::declared).collect();
-        let (active_w, idle_w) = awake(drive, &states);
+    /// Power management of a drive of which only the declared power states are known.
+    pub(super) fn from_declared_states(drive: &Drive) -> Self {
+        let states: Vec<_> = drive
+            .states
+            .iter()
+            .map(TruePowerState::from_declared_state)
+            .collect();
+        let (active_w, idle_w) = active_and_idle_power(drive, &states);
         Self {
-            transition_w: between_idle_and_active(&idle_w, &active_w),
+            transition_w: half_way_power(&idle_w, &active_w),
             active_w,
             idle_w,
             rest_after_ms: Figure::assumed(1.0, "a link rests within milliseconds"),
@@ -277,32 +281,36 @@ impl DrivePower {
     }
 
     /// Power while the drive enters or leaves a non-operational state: as given, or half-way between idle and at work.
-    pub fn transition_power(&self) -> Microwatts {
+    pub fn transition_power_or_half_way(&self) -> Microwatts {
         if self.transition_w.is_given() {
-            self.transition_w.watts()
+            self.transition_w.watts_to_power()
         } else {
-            between_idle_and_active(&self.idle_w, &self.active_w).watts()
+            half_way_power(&self.idle_w, &self.active_w).watts_to_power()
         }
     }
 
-    /// The non-operational state with the highest power.
-    pub(super) fn most_asleep(&self) -> Option<(usize, &Figure)> {
-        most_asleep(&self.declared, &self.states)
+    /// The non-operational state that draws most, by index.
+    pub(super) fn sleep_state_with_most_power(&self) -> Option<(usize, &Figure)> {
+        sleep_state_with_most_power(&self.declared, &self.states)
     }
 }
 
-/// Power of a change of state. The entry and exit latencies that a drive declares come without a power. A controller that
-/// saves or restores its state does something, but gives no data; and above 1.2 W an SN530 would draw more under the current
-/// APST rule on workflow 7 of its publication (Linux commit ebd8a93aa4f5), which says that of other drives only.
-pub(super) fn between_idle_and_active(idle: &Figure, active: &Figure) -> Figure {
+/// The power that is assumed for a change of state: half-way between idle and active. The entry and exit latencies that
+/// a drive declares come without a power. A controller that saves or restores its state does something, but gives no
+/// data; and above 1.2 W an SN530 would draw more under the current APST rule on workflow 7 of its publication (Linux
+/// commit ebd8a93aa4f5), which says that of other drives only.
+pub(super) fn half_way_power(idle: &Figure, active: &Figure) -> Figure {
     Figure::assumed(
         idle.value.midpoint(active.value),
         "half-way between idle and active power; no drive declares it",
     )
 }
 
-/// See [`DrivePower::most_asleep`].
-fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize, &'a Figure)> {
+/// The non-operational state that draws most, by index ([`DrivePower::sleep_state_with_most_power`]).
+fn sleep_state_with_most_power<'a>(
+    drive: &Drive,
+    states: &'a [TruePowerState],
+) -> Option<(usize, &'a Figure)> {
     let declared = drive.states.iter().enumerate().zip(states);
     declared
         .filter(|((_, declared), _)| declared.non_operational)
@@ -310,25 +318,30 @@ fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize
         .max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
-/// Power of a drive at work and idle in PS0, declared or else assumed. `states` has the power of each state. Active
+/// Power of a drive at work, and idle in PS0, declared or else assumed. `states` has the power of each state. Active
 /// power is at least idle power, and idle power at least sleep power.
-fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
+fn active_and_idle_power(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     let first = drive.states.first().copied().unwrap_or_default();
-    let most = first.max_power.map_or(5.0, watts);
+    let most = first.max_power.map_or(5.0, to_watts);
     let [active_power, idle_power] = [first.active_power, first.idle_power].map(|power| {
         power
-            .map(watts)
+            .map(to_watts)
             .filter(|p| (f64::EPSILON..=most).contains(p))
     });
     let mut active = active_power.map_or_else(
         || Figure::assumed(most / 2.0, "half of the maximum power of PS0"),
-        Figure::plain,
+        Figure::covered_by_table_source,
     );
-    let mut idle = idle_power.map_or_else(|| waiting(drive, most), Figure::plain);
+    let mut idle = idle_power.map_or_else(
+        || assume_idle_power(drive, most),
+        Figure::covered_by_table_source,
+    );
     if idle.value > active.value {
         idle = Figure::assumed(active.value, "at most what it draws at work");
     }
-    if let Some((ps, asleep)) = most_asleep(drive, states).filter(|(_, p)| p.value > idle.value) {
+    if let Some((ps, asleep)) =
+        sleep_state_with_most_power(drive, states).filter(|(_, p)| p.value > idle.value)
+    {
         idle = Figure::assumed(
             asleep.value,
             format!("at least what it draws asleep in PS{ps}"),
@@ -340,10 +353,10 @@ fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     (active, idle)
 }
 
-/// Idle power in PS0 for a drive that declares none; `most`: maximum power of PS0 in W.
-fn waiting(drive: &Drive, most: f64) -> Figure {
+/// Idle power in PS0 that is assumed for a drive that declares none; `most`: maximum power of PS0 in W.
+fn assume_idle_power(drive: &Drive, most: f64) -> Figure {
     let working = drive.states.iter().filter(|s| !s.non_operational);
-    let mut powers = working.filter_map(|s| s.max_power).map(watts);
+    let mut powers = working.filter_map(|s| s.max_power).map(to_watts);
     let first = powers.next().unwrap_or(most);
     match powers.min_by(f64::total_cmp) {
         Some(last) if last >= first => Figure::assumed(
@@ -359,15 +372,15 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
 }
 
 impl DriveModel {
-    /// The model of a drive known by its declared states, with the speeds of its model or class.
-    pub fn declared(drive: &Drive) -> Self {
-        let mut model = Self::typical(drive);
+    /// The model of a drive by its declared power states, with the speeds of its model or class.
+    pub fn from_declared_drive(drive: &Drive) -> Self {
+        let mut model = Self::as_typical_client_drive(drive);
         model.take_speeds(&DriveSpeeds::for_model(&drive.model));
         model
     }
 
-    /// The model of a drive known only by declared states: as fast as a typical client drive.
-    pub(super) fn typical(drive: &Drive) -> Self {
+    /// The model of a drive of which only declared states are known: as fast as a typical client drive.
+    pub(super) fn as_typical_client_drive(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
             device: None,
@@ -393,13 +406,13 @@ impl DriveModel {
                 ),
             }),
             flash: None,
-            power: Some(DrivePower::declared(drive)),
+            power: Some(DrivePower::from_declared_states(drive)),
             in_force: None,
             note: None,
         }
     }
 
-    /// Takes over the speeds that are given.
+    /// Takes over the published or typical speeds that are given.
     ///
     /// Units follow from the saturated rate of reads and the time of one read. The media take from the buffer what the
     /// drive writes sequentially, and the link carries the higher of the two sequential rates both ways.
@@ -436,13 +449,13 @@ impl DriveModel {
         }
     }
 
-    /// Number of units that reads are spread over, if each read waits for its address's unit.
-    pub fn addressed_units(&self) -> Option<usize> {
+    /// Number of flash units that reads are spread over, if each read waits for its address's unit.
+    pub fn units_by_address(&self) -> Option<usize> {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
     }
 
     /// Capacity in bytes of the whole volume, all drives together.
-    pub fn capacity(&self) -> u64 {
+    pub fn capacity_in_bytes(&self) -> u64 {
         let of_one = if self.capacity_gb.is_given() {
             (self.capacity_gb.value * 1e9).round() as u64
         } else {
@@ -452,35 +465,35 @@ impl DriveModel {
     }
 }
 
-/// A figure that follows from others: as published as the least of them, with the reason of the first.
+/// A figure that follows from others: as well founded as the least of them, with the reason of the first.
 fn derive_figure(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
-    let why = format!("from {from}: {}", origins[0].origin.reason(""));
+    let why = format!("from {from}: {}", origins[0].origin.describe_origin(""));
     let is_published = origins
         .iter()
         .all(|figure| matches!(figure.origin, Origin::Source(_)));
     if is_published {
-        Figure::sourced(value, why)
+        Figure::with_own_source(value, why)
     } else {
         Figure::assumed(value, why)
     }
 }
 
 impl TruePowerState {
-    /// As declared, the declared power being a maximum.
-    fn declared(state: &PowerState) -> Self {
+    /// A power state as declared; its declared power is a maximum.
+    fn from_declared_state(state: &PowerState) -> Self {
         let power = state.idle_power.or(state.max_power);
         Self {
-            entry_us: Figure::plain(f64::from(state.entry_latency_us)),
-            exit_us: Figure::plain(f64::from(state.exit_latency_us)),
-            power_w: Figure::plain(power.map_or(0.0, watts)),
+            entry_us: Figure::covered_by_table_source(f64::from(state.entry_latency_us)),
+            exit_us: Figure::covered_by_table_source(f64::from(state.exit_latency_us)),
+            power_w: Figure::covered_by_table_source(power.map_or(0.0, to_watts)),
         }
     }
 }
 
-fn watts(power: Microwatts) -> f64 {
+fn to_watts(power: Microwatts) -> f64 {
     power.0 as f64 / 1e6
 }
 
-const fn one() -> usize {
+const fn default_of_one() -> usize {
     1
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::drive::{Flash, between_idle_and_active};
-use super::error::parse_error;
-use super::file::{read, read_bytes};
+use super::drive::{Flash, half_way_power};
+use super::error::description_error;
+use super::file::{read_description, read_file_bytes};
 use super::validate::check_drive;
 use super::{DriveBackground, DriveModel, Figure, Machine, MachineError, WriteBuffer};
 use crate::drive::{DriveLibrary, id_ctrl};
 
-/// The drive models that come with wakepath: name and file text.
+/// The drive models that come with wakepath: names and file texts.
 pub(super) const BUILTIN: [(&str, &str); 5] = [
     ("sn530", include_str!("../../data/drive_models/sn530.toml")),
     ("760p", include_str!("../../data/drive_models/760p.toml")),
@@ -66,48 +66,52 @@ struct StateFile {
     power_w: Option<Figure>,
 }
 
-/// The first built-in model whose name and text are as wanted.
-fn find_builtin(is_wanted: impl Fn(&str, &str) -> bool) -> Option<(&'static str, &'static str)> {
+/// The first built-in drive model that passes a test of name and text.
+fn first_builtin_model(
+    is_wanted: impl Fn(&str, &str) -> bool,
+) -> Option<(&'static str, &'static str)> {
     let mut models = BUILTIN.into_iter();
     models.find(|(known, text)| is_wanted(known, text))
 }
 
 impl DriveModel {
     /// Finds a drive: a built-in model by name; a `.toml` file with a model; another file with a tool's output
-    /// ([`id_ctrl`]); or a library drive by any name accepted by [`DriveLibrary::find`].
+    /// ([`id_ctrl`]); or a library drive by any name accepted by [`DriveLibrary::find_one_model`].
     ///
     /// # Errors
     /// The file cannot be read or describes no drive, or the library has no such drive.
     pub fn find(name: &str) -> Result<Self, MachineError> {
         let path = Path::new(name);
         if path.extension().is_some_and(|e| e == "toml") {
-            let text = read(path)?;
+            let text = read_description(path)?;
             return Self::parse(&text, name);
         }
         let short = name.trim();
-        if let Some((known, text)) = find_builtin(|known, _| known.eq_ignore_ascii_case(short)) {
+        if let Some((known, text)) =
+            first_builtin_model(|known, _| known.eq_ignore_ascii_case(short))
+        {
             return Self::parse(text, known);
         }
         if path.is_file() {
-            return Self::printed(path);
+            return Self::from_printed_file(path);
         }
-        let found = match DriveLibrary::builtin().find(name) {
+        let found = match DriveLibrary::builtin().find_one_model(name) {
             Ok(found) => found,
-            Err(error) => return Err(Self::missing_file(name).unwrap_or(error.into())),
+            Err(error) => return Err(Self::missing_file_error(name).unwrap_or(error.into())),
         };
         let line = format!("library = \"{}\"", found.name);
-        let model = match find_builtin(|_, text| text.lines().any(|l| l == line)) {
+        let model = match first_builtin_model(|_, text| text.lines().any(|l| l == line)) {
             Some((known, text)) => Self::parse(text, known)?,
-            None => Self::declared(&found.usual_table().drive),
+            None => Self::from_declared_drive(&found.most_frequent_table().drive),
         };
         Ok(Self {
-            note: found.note_on(name),
+            note: found.note_if_name_was_partial(name),
             ..model
         })
     }
 
     /// The error for a name that looks like a missing file; `None` for other names.
-    pub fn missing_file(name: &str) -> Option<MachineError> {
+    pub fn missing_file_error(name: &str) -> Option<MachineError> {
         let path = Path::new(name);
         let endings = ["txt", "json", "bin", "log", "out", "dump"];
         let ending = path.extension().and_then(|e| e.to_str());
@@ -127,24 +131,28 @@ impl DriveModel {
         })
     }
 
-    /// The model of a drive printed by a tool into a file.
-    fn printed(path: &Path) -> Result<Self, MachineError> {
+    /// The model of a drive by the output of a tool in a file.
+    fn from_printed_file(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
-        let found = id_ctrl::parse(&file, &read_bytes(path)?)?;
+        let found = id_ctrl::parse_dump(&file, &read_file_bytes(path)?)?;
         let apst = match found.drive.apsta {
             None => Some("support of APST is not known, and is assumed".to_owned()),
             Some(_) => None,
         };
-        let assumed: Vec<String> = found.assumptions().into_iter().chain(apst).collect();
+        let assumed: Vec<String> = found
+            .describe_assumptions()
+            .into_iter()
+            .chain(apst)
+            .collect();
         Ok(Self {
             note: (!assumed.is_empty()).then(|| format!("{file}: {}", assumed.join("; "))),
-            ..Self::declared(&found.drive)
+            ..Self::from_declared_drive(&found.drive)
         })
     }
 
     /// The library drive meant by a short name such as `sn530`, also accepted by [`DriveModel::find`].
-    pub fn library_name(short: &str) -> Option<&'static str> {
-        let (_, text) = find_builtin(|known, _| known.eq_ignore_ascii_case(short.trim()))?;
+    pub fn library_drive_named(short: &str) -> Option<&'static str> {
+        let (_, text) = first_builtin_model(|known, _| known.eq_ignore_ascii_case(short.trim()))?;
         text.lines()
             .find_map(|line| line.strip_prefix("library = \"")?.strip_suffix('"'))
     }
@@ -154,32 +162,33 @@ impl DriveModel {
     /// # Errors
     /// It is no drive model, a value cannot be, or the library has no such drive.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
-        let file: ModelFile = toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?;
+        let file: ModelFile =
+            toml::from_str(text).map_err(|e| description_error(text, origin, &e))?;
         if file.schema != 1 {
-            return Err(MachineError::invalid(
+            return Err(MachineError::invalid_value(
                 origin,
                 "schema",
                 "this version reads schema 1",
             ));
         }
-        let found = DriveLibrary::builtin().find(&file.library)?;
-        let mut model = Self::typical(&found.usual_table().drive);
+        let found = DriveLibrary::builtin().find_one_model(&file.library)?;
+        let mut model = Self::as_typical_client_drive(&found.most_frequent_table().drive);
         model.name.clone_from(&file.name);
         model.source.clone_from(&file.source);
         model.buffer = file.buffer.clone().or(model.buffer);
         model.flash.clone_from(&file.flash);
-        file.put_speed(&mut model);
-        file.put_power(&mut model)
-            .map_err(|message| MachineError::invalid(origin, "state.ps", message))?;
+        file.override_speeds(&mut model);
+        file.override_powers(&mut model)
+            .map_err(|message| MachineError::invalid_value(origin, "state.ps", message))?;
         check_drive(&model)
-            .map_err(|(key, message)| MachineError::invalid(origin, &key, message))?;
+            .map_err(|(key, message)| MachineError::invalid_value(origin, &key, message))?;
         Ok(model)
     }
 }
 
 impl ModelFile {
-    /// Gives a drive the speed and the size of the file.
-    fn put_speed(&self, model: &mut DriveModel) {
+    /// Overrides a drive's speeds and size with those of the model file.
+    fn override_speeds(&self, model: &mut DriveModel) {
         for (figure, given) in [
             (&mut model.read_service_us, &self.read_service_us),
             (&mut model.write_service_us, &self.write_service_us),
@@ -196,36 +205,36 @@ impl ModelFile {
             (&mut model.reads_by_address, &self.reads_by_address),
             (&mut model.capacity_gb, &self.capacity_gb),
         ] {
-            put_figure(figure, given.as_ref());
+            override_figure(figure, given.as_ref());
         }
     }
 
-    /// Gives a drive the powers of the file and the true times of its power states.
-    fn put_power(&self, model: &mut DriveModel) -> Result<(), String> {
+    /// Overrides a drive's powers, and the true times of its power states, with those of the model file.
+    fn override_powers(&self, model: &mut DriveModel) -> Result<(), String> {
         let Some(power) = &mut model.power else {
             return Ok(());
         };
-        put_figure(&mut power.active_w, self.active_w.as_ref());
-        put_figure(&mut power.idle_w, self.idle_w.as_ref());
-        power.transition_w = between_idle_and_active(&power.idle_w, &power.active_w);
-        put_figure(&mut power.transition_w, self.transition_w.as_ref());
-        put_figure(&mut power.rest_after_ms, self.rest_after_ms.as_ref());
-        put_figure(&mut power.rest_exit_us, self.rest_exit_us.as_ref());
+        override_figure(&mut power.active_w, self.active_w.as_ref());
+        override_figure(&mut power.idle_w, self.idle_w.as_ref());
+        power.transition_w = half_way_power(&power.idle_w, &power.active_w);
+        override_figure(&mut power.transition_w, self.transition_w.as_ref());
+        override_figure(&mut power.rest_after_ms, self.rest_after_ms.as_ref());
+        override_figure(&mut power.rest_exit_us, self.rest_exit_us.as_ref());
         power.background.clone_from(&self.background);
         for given in &self.state {
             let last = power.states.len().saturating_sub(1);
             let Some(state) = power.states.get_mut(given.ps) else {
                 return Err(format!("{} is above {last}", given.ps));
             };
-            put_figure(&mut state.entry_us, given.true_entry_us.as_ref());
-            put_figure(&mut state.exit_us, given.true_exit_us.as_ref());
-            put_figure(&mut state.power_w, given.power_w.as_ref());
+            override_figure(&mut state.entry_us, given.true_entry_us.as_ref());
+            override_figure(&mut state.exit_us, given.true_exit_us.as_ref());
+            override_figure(&mut state.power_w, given.power_w.as_ref());
         }
         Ok(())
     }
 }
 
-fn put_figure(figure: &mut Figure, given: Option<&Figure>) {
+fn override_figure(figure: &mut Figure, given: Option<&Figure>) {
     if let Some(given) = given {
         figure.clone_from(given);
     }
@@ -269,7 +278,7 @@ mod tests {
     #[test]
     fn every_drive_of_the_library_has_a_valid_model() {
         for table in DriveLibrary::builtin().tables() {
-            let model = DriveModel::declared(&table.drive);
+            let model = DriveModel::from_declared_drive(&table.drive);
             check_drive(&model).unwrap();
             let power = model.power.unwrap();
             for (state, declared) in power.states.iter().zip(&table.drive.states) {
@@ -295,7 +304,10 @@ mod tests {
     fn an_awake_drive_draws_what_its_states_allow() {
         fn waits(name: &str) -> (Microwatts, Microwatts) {
             let power = DriveModel::find(name).unwrap().power.unwrap();
-            (power.active_w.watts(), power.idle_w.watts())
+            (
+                power.active_w.watts_to_power(),
+                power.idle_w.watts_to_power(),
+            )
         }
         const fn watts(watts: u64) -> Microwatts {
             Microwatts(watts * 1_000_000)
@@ -332,7 +344,7 @@ mod tests {
                 states: states.into_iter().map(powers).collect(),
                 ..DriveLibrary::builtin().tables().next().unwrap().drive.clone()
             };
-            let model = DriveModel::declared(&drive);
+            let model = DriveModel::from_declared_drive(&drive);
             prop_assert!(check_drive(&model).is_ok());
             assert_drawing_less_the_deeper(&model.power.unwrap());
         }

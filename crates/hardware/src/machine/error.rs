@@ -3,12 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use wakepath_units::spelling::{LONGEST_NAME, toml_error};
+use wakepath_units::spelling::{LONGEST_NAME, toml_error_with_key};
 
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
-/// Why a machine could not be had.
+/// Why a machine or a drive could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// No machine has this name.
@@ -18,17 +18,17 @@ pub enum MachineError {
     Unknown {
         /// The requested name.
         name: String,
-        /// The most similar name.
+        /// The machine name that is most similar.
         nearest: String,
         /// All names.
         known: String,
     },
-    /// Longer than any name.
+    /// The name is longer than any machine's.
     #[error(
         "a machine name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath machine list` prints them all"
     )]
     TooLong(usize),
-    /// Nobody has calibrated this machine.
+    /// The machine `here` does not exist: nobody has calibrated this machine.
     #[error(
         "here: this machine is not calibrated, {file} is not there; make it by `sudo wakepath calibrate --folder DIR`"
     )]
@@ -36,7 +36,7 @@ pub enum MachineError {
         /// Where a calibration by root leaves the machine's file.
         file: &'static str,
     },
-    /// The calibrated machine's file may be there, and cannot be reached.
+    /// The calibrated machine's file may exist, but cannot be reached.
     #[error("here: {}: {source}; let all users read it, or name another file by WAKEPATH_HERE", path.display())]
     UnreadableHere {
         /// The file.
@@ -44,7 +44,7 @@ pub enum MachineError {
         /// Why not.
         source: io::Error,
     },
-    /// The variable for the calibrated machine names no file.
+    /// The variable `WAKEPATH_HERE` names no file.
     #[error(
         "WAKEPATH_HERE names {}, which cannot be read: {source}; name a machine file there, or unset the variable",
         path.display()
@@ -52,10 +52,10 @@ pub enum MachineError {
     NamedHere {
         /// What it names.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// Why the calibrated machine's file cannot be read.
         source: io::Error,
     },
-    /// A recorded system with too little data.
+    /// A recorded system has too little data to make a machine of it.
     #[error(
         "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"
     )]
@@ -65,7 +65,7 @@ pub enum MachineError {
         /// The missing data.
         missing: &'static str,
     },
-    /// A driver's idle-state table.
+    /// The name is that of a driver's idle-state table.
     #[error(
         "{name} is a table of idle states of the intel_idle driver, without clock, power and drive; it cannot be simulated by \
          itself. `wakepath machine show {name}` prints it; a machine is one that `wakepath machine list` has with CPUs"
@@ -74,7 +74,7 @@ pub enum MachineError {
         /// The requested name.
         name: String,
     },
-    /// The file cannot be read.
+    /// The file of the machine cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
@@ -85,7 +85,7 @@ pub enum MachineError {
     /// The file is not a machine description.
     #[error("{origin}:{line}: {message}")]
     Parse {
-        /// File or built-in name.
+        /// Name of the file or built-in machine.
         origin: String,
         /// Line, from 1.
         line: usize,
@@ -95,24 +95,24 @@ pub enum MachineError {
     /// No drive has this name.
     #[error(transparent)]
     Drive(#[from] LookupError),
-    /// The file describes no drive.
+    /// The file describes no drive, neither as a model nor as a tool's output.
     #[error(transparent)]
     Dump(#[from] IdCtrlError),
-    /// A value cannot be.
+    /// A value of the machine is impossible.
     #[error("{origin}: {key}: {message}")]
     Invalid {
-        /// File or built-in name.
+        /// Name of the file or built-in machine.
         origin: String,
-        /// MachineKey of the value.
+        /// Key of the value in the machine file.
         key: String,
-        /// The fault and the expected value.
+        /// What is wrong with the value, and what is expected.
         message: String,
     },
 }
 
 impl MachineError {
-    /// An impossible value: `origin` names the file or machine, `key` the value.
-    pub(super) fn invalid(origin: &str, key: &str, message: impl Into<String>) -> Self {
+    /// The error for an impossible value: `origin` names the file or machine, `key` the value.
+    pub(super) fn invalid_value(origin: &str, key: &str, message: impl Into<String>) -> Self {
         Self::Invalid {
             origin: origin.to_owned(),
             key: key.to_owned(),
@@ -121,12 +121,12 @@ impl MachineError {
     }
 }
 
-/// What the TOML parser found, with the line.
-pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
+/// The error for a fault that the TOML parser found, with the line.
+pub(super) fn description_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
     let at = e.span().map_or(0, |s| s.start.min(text.len()));
     MachineError::Parse {
         origin: origin.to_owned(),
         line: text[..at].matches('\n').count() + 1,
-        message: toml_error(e.message(), text, at),
+        message: toml_error_with_key(e.message(), text, at),
     }
 }

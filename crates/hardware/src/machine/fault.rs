@@ -2,15 +2,15 @@
 
 use super::Figure;
 
-/// Key of an impossible value, and an explanation.
+/// What a check reports: the key of an impossible value, and an explanation.
 pub(super) type Fault = (String, String);
 
-/// The error of a check: an impossible value under a key.
-pub(super) fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {
+/// Fails a check, with the key of the impossible value and an explanation.
+pub(super) fn fail_check<T>(key: &str, message: &str) -> Result<T, Fault> {
     Err((key.to_owned(), message.to_owned()))
 }
 
-/// Names are parts of keys, hence unique.
+/// Checks that names are unique, since they are parts of keys.
 pub(super) fn check_unique<'a>(
     key: &str,
     names: impl Iterator<Item = &'a str>,
@@ -18,7 +18,7 @@ pub(super) fn check_unique<'a>(
     let mut seen = Vec::new();
     for name in names {
         if seen.contains(&name) {
-            return fault(key, &format!("'{name}' appears twice"));
+            return fail_check(key, &format!("'{name}' appears twice"));
         }
         seen.push(name);
     }

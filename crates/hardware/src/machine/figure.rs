@@ -29,8 +29,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Name of the kind of origin, as a machine file has it.
-    pub const fn word(&self) -> &'static str {
+    /// The name that a machine file has for this kind of origin.
+    pub const fn origin_kind_name(&self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::Table | Self::Source(_) => "source",
@@ -41,8 +41,8 @@ impl Origin {
         }
     }
 
-    /// Where the value comes from, in words; `table_source` covers plain figures.
-    pub fn reason(&self, table_source: &str) -> String {
+    /// Where the value comes from, in words; a plain figure has `table_source`.
+    pub fn describe_origin(&self, table_source: &str) -> String {
         match self {
             Self::Default => "not given".to_owned(),
             Self::Table => table_source.to_owned(),
@@ -100,23 +100,23 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure covered by the table's source.
-    pub const fn plain(value: f64) -> Self {
+    /// A plain figure, which the table's source covers.
+    pub const fn covered_by_table_source(value: f64) -> Self {
         Self {
             value,
             origin: Origin::Table,
         }
     }
 
-    /// A figure with an own source.
-    pub fn sourced(value: f64, source: impl Into<String>) -> Self {
+    /// A figure with a published source of its own.
+    pub fn with_own_source(value: f64, source: impl Into<String>) -> Self {
         Self {
             value,
             origin: Origin::Source(source.into()),
         }
     }
 
-    /// An assumed figure, with the reason.
+    /// An assumed figure, with the reason for its value.
     pub fn assumed(value: f64, why: impl Into<String>) -> Self {
         Self {
             value,
@@ -124,20 +124,20 @@ impl Figure {
         }
     }
 
-    /// A figure that was measured on its machine.
-    pub const fn measured(value: f64, measurement: Measurement) -> Self {
+    /// A figure that was measured on the machine that it describes.
+    pub const fn measured_here(value: f64, measurement: Measurement) -> Self {
         Self {
             value,
             origin: Origin::Measured(measurement),
         }
     }
 
-    /// Whether the file gives the figure at all.
+    /// Whether the machine file gives the figure at all.
     pub fn is_given(&self) -> bool {
         self.origin != Origin::Default
     }
 
-    /// The results that the figure was fitted to, if any.
+    /// The results that the figure was fitted to; `None` if it was not fitted.
     pub fn fitted_to(&self) -> Option<&str> {
         match &self.origin {
             Origin::Fitted(to) => Some(to),
@@ -147,34 +147,34 @@ impl Figure {
 }
 
 impl Figure {
-    /// The figure as a time, its value being in microseconds.
-    pub fn micros(&self) -> Nanoseconds {
-        nanoseconds(self.value)
+    /// The figure as a time, if its value is in microseconds.
+    pub fn micros_to_time(&self) -> Nanoseconds {
+        microseconds_to_nanoseconds(self.value)
     }
 
-    /// The figure as a time, its value being in milliseconds.
-    pub fn millis(&self) -> Nanoseconds {
-        nanoseconds(self.value * 1e3)
+    /// The figure as a time, if its value is in milliseconds.
+    pub fn millis_to_time(&self) -> Nanoseconds {
+        microseconds_to_nanoseconds(self.value * 1e3)
     }
 
-    /// A figure in thousands of cycles as cycles.
-    pub fn kilocycles(&self) -> u64 {
+    /// The figure as a number of cycles, if its value is in thousands of cycles.
+    pub fn kilocycles_to_cycles(&self) -> u64 {
         (self.value * 1e3).round() as u64
     }
 
-    /// The figure as a power, its value being in milliwatts.
-    pub fn milliwatts(&self) -> Microwatts {
+    /// The figure as a power, if its value is in milliwatts.
+    pub fn milliwatts_to_power(&self) -> Microwatts {
         Microwatts((self.value * 1e3).round() as u64)
     }
 
-    /// The figure as a power, its value being in watts.
-    pub fn watts(&self) -> Microwatts {
+    /// The figure as a power, if its value is in watts.
+    pub fn watts_to_power(&self) -> Microwatts {
         Microwatts((self.value * 1e6).round() as u64)
     }
 }
 
-/// A time in microseconds as whole nanoseconds.
-fn nanoseconds(us: f64) -> Nanoseconds {
+/// A time in microseconds as nanoseconds, rounded.
+fn microseconds_to_nanoseconds(us: f64) -> Nanoseconds {
     Nanoseconds((us * 1e3).round() as u64)
 }
 
@@ -235,15 +235,15 @@ impl<'de> Visitor<'de> for FigureVisitor {
     }
 
     fn visit_i64<E: de::Error>(self, v: i64) -> Result<Figure, E> {
-        Ok(Figure::plain(v as f64))
+        Ok(Figure::covered_by_table_source(v as f64))
     }
 
     fn visit_u64<E: de::Error>(self, v: u64) -> Result<Figure, E> {
-        Ok(Figure::plain(v as f64))
+        Ok(Figure::covered_by_table_source(v as f64))
     }
 
     fn visit_f64<E: de::Error>(self, v: f64) -> Result<Figure, E> {
-        Ok(Figure::plain(v))
+        Ok(Figure::covered_by_table_source(v))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figure, A::Error> {
@@ -257,7 +257,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
                 }
                 "source" | "published" => Origin::Source(map.next_value()?),
                 "declared" => Origin::Declared(map.next_value()?),
-                "measured" => Origin::Measured(parse_measurement(map.next_value()?)?),
+                "measured" => Origin::Measured(check_measurement(map.next_value()?)?),
                 "fitted" => Origin::Fitted(map.next_value()?),
                 "assumed" => Origin::Assumed(map.next_value()?),
                 other => {
@@ -286,8 +286,8 @@ impl<'de> Visitor<'de> for FigureVisitor {
     }
 }
 
-/// Refuses a measurement whose interval is none.
-fn parse_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
+/// Refuses a measurement whose interval has no width or the wrong order.
+fn check_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
     let Measurement { n, low, high, .. } = measurement;
     if n == 0 || !low.is_finite() || !high.is_finite() || low > high {
         return Err(E::custom(format!(
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn every_origin_is_read() {
         let published = parse("{ value = 3, published = \"a paper\" }").unwrap();
-        assert_eq!(published, Figure::sourced(3.0, "a paper"));
+        assert_eq!(published, Figure::with_own_source(3.0, "a paper"));
         let declared = parse("{ value = 3, declared = \"_CST\" }").unwrap();
         assert_eq!(declared.origin, Origin::Declared("_CST".to_owned()));
         let text = "{ value = 37.5, measured = { n = 900, low = 37, high = 38.5, date = \"2026-11-27\", \

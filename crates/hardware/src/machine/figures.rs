@@ -3,13 +3,13 @@
 use toml::{Table, Value};
 
 use super::fault::Fault;
-use super::keys::{MachineKey, find_key, join_path};
+use super::keys::{MachineKey, find_key, join_key_path};
 use super::{DriveModel, Figure, Machine, Origin};
 
 /// A figure of a machine, with its name and its place in a machine file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineFigure {
-    /// Name, such as `cluster.big.static_mw`.
+    /// Name of the figure, such as `cluster.big.static_mw`.
     pub key: String,
     /// Value and origin.
     pub figure: Figure,
@@ -19,26 +19,28 @@ pub struct MachineFigure {
 }
 
 impl Machine {
-    /// Every figure, in the order of the keys.
+    /// Every figure of the machine, in the order of the keys.
     pub fn figures(&self) -> Vec<MachineFigure> {
         let mut figures = Vec::new();
-        // A machine that cannot be written as TOML has no form that a file could give it.
+        // A machine that cannot be written as TOML has no figures that a file could give.
         if let Ok(mut table) = Table::try_from(self) {
             // Further drives of a captured machine take no part in a simulation.
             table.remove("other_drive");
-            collect(&table, &Place::default(), &mut figures);
+            collect_figures(&table, &Place::default(), &mut figures);
         }
         figures
     }
 
-    /// Checks that every figure is within the range of its key.
+    /// Checks that every figure of the machine is within the range of its key.
     pub(super) fn check_ranges(&self) -> Result<(), Fault> {
-        self.figures().iter().try_for_each(MachineFigure::check)
+        self.figures()
+            .iter()
+            .try_for_each(MachineFigure::check_range)
     }
 }
 
 impl DriveModel {
-    /// Checks that every figure is within the range of its key.
+    /// Checks that every figure of the drive is within the range of its key.
     pub(super) fn check_ranges(&self) -> Result<(), Fault> {
         let mut figures = Vec::new();
         if let Ok(table) = Table::try_from(self) {
@@ -47,25 +49,25 @@ impl DriveModel {
                 key: "drive".to_owned(),
                 source: None,
             };
-            collect(&table, &place, &mut figures);
+            collect_figures(&table, &place, &mut figures);
         }
-        figures.iter().try_for_each(MachineFigure::check)
+        figures.iter().try_for_each(MachineFigure::check_range)
     }
 }
 
 impl MachineFigure {
-    /// Where the value comes from, in words: its own source or reason, or the source of its table.
-    pub fn reason(&self) -> String {
+    /// Where the figure's value comes from, in words: its own source or reason, or the source of its table.
+    pub fn origin_in_words(&self) -> String {
         let table_source = self.table_source.as_deref().unwrap_or_default();
-        self.figure.origin.reason(table_source)
+        self.figure.origin.describe_origin(table_source)
     }
 
-    /// Whether the reference of machine files has the figure's key.
-    pub fn is_declared(&self) -> bool {
+    /// Whether the figure's key is one of the documented keys of machine files.
+    pub fn has_documented_key(&self) -> bool {
         self.declared.is_some()
     }
 
-    fn check(&self) -> Result<(), Fault> {
+    fn check_range(&self) -> Result<(), Fault> {
         let Some(key) = self.declared.filter(|_| self.figure.is_given()) else {
             return Ok(());
         };
@@ -78,7 +80,7 @@ impl MachineFigure {
     }
 }
 
-/// A table on the walk: its path without and with the names of instances, and the source of its plain figures.
+/// A table that is being walked: its path without and with the names of instances, and the source of its plain figures.
 #[derive(Default)]
 struct Place {
     table: String,
@@ -87,36 +89,36 @@ struct Place {
 }
 
 impl Place {
-    /// The table `name` below, whose path names an instance after `instance`.
-    fn below(&self, name: &str, instance: &str, table: &Table) -> Self {
+    /// The table `name` below this one, whose path names an instance after `instance`.
+    fn table_below(&self, name: &str, instance: &str, table: &Table) -> Self {
         let source = table.get("source").and_then(Value::as_str);
         Self {
-            table: join_path(&self.table, name),
+            table: join_key_path(&self.table, name),
             key: if instance.is_empty() {
                 self.key.clone()
             } else {
-                join_path(&self.key, instance)
+                join_key_path(&self.key, instance)
             },
             source: source.map(str::to_owned).or_else(|| self.source.clone()),
         }
     }
 }
 
-fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
+fn collect_figures(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
     for (name, value) in table {
         match value {
             Value::Table(below) => {
                 if let Some(figure) = read_figure(below) {
                     figures.push(MachineFigure {
-                        key: figure_key(place, name),
+                        key: figure_name_for_people(place, name),
                         figure,
                         table_source: place.source.clone(),
                         declared: find_key(&place.table, name),
                     });
                 } else {
-                    // `drive.power.active_w` is called `drive.active_w`.
+                    // A figure such as `drive.power.active_w` is called `drive.active_w`.
                     let instance = if name == "power" { "" } else { name };
-                    collect(below, &place.below(name, instance, below), figures);
+                    collect_figures(below, &place.table_below(name, instance, below), figures);
                 }
             }
             Value::Array(list) => {
@@ -124,10 +126,10 @@ fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
                     let Value::Table(below) = item else { continue };
                     let instance = match below.get("name").and_then(Value::as_str) {
                         Some(own) => format!("{name}.{own}"),
-                        // Power states of a drive have numbers.
+                        // Power states of a drive are told apart by their numbers.
                         None => format!("PS{index}"),
                     };
-                    collect(below, &place.below(name, &instance, below), figures);
+                    collect_figures(below, &place.table_below(name, &instance, below), figures);
                 }
             }
             _ => {}
@@ -135,22 +137,22 @@ fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
     }
 }
 
-/// Name of a figure for people, who know some by the names of other tables.
-fn figure_key(place: &Place, name: &str) -> String {
+/// Name of a figure for people, who know some figures by the names of other tables.
+fn figure_name_for_people(place: &Place, name: &str) -> String {
     match (place.table.as_str(), name) {
         ("cluster.cppc", _) => format!("{}_{name}", place.key),
         ("drive.power.states", "entry_us" | "exit_us") => {
-            join_path(&place.key, &format!("true_{name}"))
+            join_key_path(&place.key, &format!("true_{name}"))
         }
-        _ => join_path(&place.key, name),
+        _ => join_key_path(&place.key, name),
     }
 }
 
-fn text_of(value: &Value) -> Option<String> {
+fn to_optional_text(value: &Value) -> Option<String> {
     Some(value.as_str()?.to_owned())
 }
 
-/// Reads a figure from the form that serde gives it.
+/// Reads a figure from the table that serde makes of it.
 pub(super) fn read_figure(table: &Table) -> Option<Figure> {
     let value = table.get("value")?.as_float()?;
     let origin = match table.get("origin")? {
@@ -160,10 +162,10 @@ pub(super) fn read_figure(table: &Table) -> Option<Figure> {
             let (kind, why) = because.iter().next()?;
             match kind.as_str() {
                 "measured" => Origin::Measured(why.clone().try_into().ok()?),
-                "source" => Origin::Source(text_of(why)?),
-                "declared" => Origin::Declared(text_of(why)?),
-                "fitted" => Origin::Fitted(text_of(why)?),
-                _ => Origin::Assumed(text_of(why)?),
+                "source" => Origin::Source(to_optional_text(why)?),
+                "declared" => Origin::Declared(to_optional_text(why)?),
+                "fitted" => Origin::Fitted(to_optional_text(why)?),
+                _ => Origin::Assumed(to_optional_text(why)?),
             }
         }
         _ => return None,

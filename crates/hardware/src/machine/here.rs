@@ -1,4 +1,4 @@
-//! Where the calibrated description of the running machine is.
+//! Finds the calibrated description of the running machine.
 
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -8,38 +8,39 @@ use super::MachineError;
 
 /// The name of the calibrated machine for `--machine` and in studies.
 pub const HERE: &str = "here";
-/// Names another file in place of the two usual ones; empty: there is none.
+/// The variable that names another calibration file in place of the two usual ones; empty: there is none.
 const VARIABLE: &str = "WAKEPATH_HERE";
-/// The machine file that a calibration by root leaves. Its folder is not that of the journal, which only root may read.
+/// The calibration file that root writes. Its folder is not that of the journal, which only root may read.
 pub const SYSTEM_FILE: &str = "/var/lib/wakepath-machine/machine.toml";
 
-/// The file that a calibration writes by default: of the system for root, else of the user. `None`: the user has no home.
-pub fn calibration_file(is_root: bool) -> Option<PathBuf> {
+/// The calibration file that is written by default: of the system for root, else of the user. `None`: the user has no
+/// home.
+pub fn default_calibration_path(is_root: bool) -> Option<PathBuf> {
     match env::var_os(VARIABLE) {
         Some(named) => (!named.is_empty()).then(|| named.into()),
         None if is_root => Some(PathBuf::from(SYSTEM_FILE)),
-        None => file_of_user(),
+        None => user_calibration_path(),
     }
 }
 
-/// The calibrated machine's file: the system's before the user's, which was measured without root.
+/// The calibration file of this machine: the system's before the user's, which was measured without root.
 ///
 /// # Errors
 /// There is none, the one of `WAKEPATH_HERE` is no file, or the folder of one cannot be searched.
-pub fn calibrated_file() -> Result<PathBuf, MachineError> {
+pub fn find_calibrated_file() -> Result<PathBuf, MachineError> {
     match env::var_os(VARIABLE) {
         Some(named) if named.is_empty() => Err(MachineError::NotCalibrated { file: SYSTEM_FILE }),
-        Some(named) => check_named_file(named.into()),
+        Some(named) => require_file(named.into()),
         None => find_first_file(
-            [Some(PathBuf::from(SYSTEM_FILE)), file_of_user()]
+            [Some(PathBuf::from(SYSTEM_FILE)), user_calibration_path()]
                 .into_iter()
                 .flatten(),
         ),
     }
 }
 
-/// The file that the variable names, if it is one.
-fn check_named_file(path: PathBuf) -> Result<PathBuf, MachineError> {
+/// The calibration file that the variable names; an error if it is no file.
+fn require_file(path: PathBuf) -> Result<PathBuf, MachineError> {
     let source = match fs::metadata(&path) {
         Ok(metadata) if metadata.is_file() => return Ok(path),
         Ok(_) => Error::other("not a regular file"),
@@ -48,10 +49,10 @@ fn check_named_file(path: PathBuf) -> Result<PathBuf, MachineError> {
     Err(MachineError::NamedHere { path, source })
 }
 
-/// The first path with a file. A folder that cannot be searched is an error: the file could be there.
+/// The first of some paths that is a file. A folder that cannot be searched is an error: the file could be there.
 fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, MachineError> {
     for path in paths {
-        match is_file(&path) {
+        match file_exists(&path) {
             Ok(true) => return Ok(path),
             Ok(false) => {}
             Err(source) => return Err(MachineError::UnreadableHere { path, source }),
@@ -60,8 +61,8 @@ fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Mach
     Err(MachineError::NotCalibrated { file: SYSTEM_FILE })
 }
 
-/// Whether a file is there; an error if that cannot be known.
-fn is_file(path: &Path) -> Result<bool, Error> {
+/// Whether a path is a file; an error if that cannot be known.
+fn file_exists(path: &Path) -> Result<bool, Error> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.is_file()),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -71,8 +72,8 @@ fn is_file(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// The user's own file, by the XDG base directories.
-fn file_of_user() -> Option<PathBuf> {
+/// Path of the user's own calibration file, by the XDG base directories.
+fn user_calibration_path() -> Option<PathBuf> {
     let absolute = |variable: &str| {
         let path = PathBuf::from(env::var_os(variable)?);
         path.is_absolute().then_some(path)
@@ -111,7 +112,7 @@ mod tests {
     #[test]
     fn a_variable_that_names_no_file_is_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
-        let error = check_named_file(folder.path().to_owned()).unwrap_err();
+        let error = require_file(folder.path().to_owned()).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -120,7 +121,7 @@ mod tests {
                 folder.path().display()
             )
         );
-        let missing = check_named_file(folder.path().join("none.toml"));
+        let missing = require_file(folder.path().join("none.toml"));
         assert!(matches!(missing, Err(MachineError::NamedHere { .. })));
     }
 }

@@ -119,8 +119,8 @@ pub struct ClusterIdleState {
 }
 
 impl ClusterIdleState {
-    /// A state that differs in nothing yet.
-    pub fn named(name: &str, source: &str) -> Self {
+    /// An override for the idle state `name` that overrides nothing yet.
+    pub fn without_overrides(name: &str, source: &str) -> Self {
         Self {
             name: name.to_owned(),
             disabled: false,
@@ -136,8 +136,8 @@ impl ClusterIdleState {
         }
     }
 
-    /// Overrides the figures of `state`.
-    pub(super) fn apply(&self, state: &mut MachineIdleState) {
+    /// Replaces the figures of the machine's state that this override gives.
+    pub(super) fn override_figures_of(&self, state: &mut MachineIdleState) {
         state.disabled |= self.disabled;
         for (figure, own) in [
             (&mut state.exit_latency_us, &self.exit_latency_us),

@@ -26,11 +26,11 @@ pub struct Isolation {
     /// Extra cost of a system call on `nohz_full` CPUs, on the biggest core: every kernel entry and exit accounts the
     /// task's time (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`, context tracking). Absent: 0.75, assumed.
     #[schemars(extend("unit" = "1000 cycles", "maximum" = 1e3))]
-    #[serde(default = "published_cost")]
+    #[serde(default = "default_syscall_cost")]
     pub syscall_kcycles: Figure,
 }
 
-fn published_cost() -> Figure {
+fn default_syscall_cost() -> Figure {
     Figure::assumed(SYSCALL_KCYCLES, SYSCALL_WHY)
 }
 
@@ -40,14 +40,14 @@ impl Default for Isolation {
             isolcpus: Vec::new(),
             nohz_full: Vec::new(),
             managed_irq: false,
-            syscall_kcycles: published_cost(),
+            syscall_kcycles: default_syscall_cost(),
         }
     }
 }
 
 impl Isolation {
-    /// Whether every CPU is for everybody.
-    pub fn is_none(&self) -> bool {
+    /// Whether no CPU is isolated.
+    pub fn isolates_no_cpu(&self) -> bool {
         self.isolcpus.is_empty() && self.nohz_full.is_empty()
     }
 
@@ -56,8 +56,8 @@ impl Isolation {
         !self.isolcpus.contains(&cpu) && !self.nohz_full.contains(&cpu)
     }
 
-    /// The first fault on a machine with `cpus` CPUs: key and explanation.
-    pub(super) fn fault(&self, cpus: usize) -> Option<(&'static str, String)> {
+    /// The first fault of the isolation on a machine with `cpus` CPUs: key and explanation.
+    pub(super) fn first_fault(&self, cpus: usize) -> Option<(&'static str, String)> {
         for (key, list) in [("isolcpus", &self.isolcpus), ("nohz_full", &self.nohz_full)] {
             if let Some(cpu) = list.iter().find(|cpu| **cpu >= cpus) {
                 return Some((key, format!("CPU {cpu} of a machine with {cpus} CPUs")));

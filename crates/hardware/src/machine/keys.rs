@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 
 use super::Machine;
 
-/// Largest value of a figure without a unit.
+/// Largest value that a figure without a unit may have.
 const MAX_FIGURE: f64 = 1e12;
 
-/// Largest values by unit, unless the key has a smaller `maximum`.
+/// Largest values of figures by unit, unless the key has a smaller `maximum`.
 ///
 /// A quarter of an hour to days, and the work that a core does meanwhile, have sums that cannot overflow.
 const MAX_BY_UNIT: [(&str, f64); 8] = [
     ("us", 1e9),
     ("ms", 1e9),
     ("1000 cycles", 1e9),
-    // A kilowatt for a drive.
+    // The largest power of a drive: a kilowatt.
     ("W", 1e3),
-    // A megawatt, a whole data centre.
+    // The largest power of a machine: a megawatt, as a whole data centre draws.
     ("mW", 1e9),
     ("uV", 1e7),
     // A hundred gigahertz.
@@ -30,7 +30,7 @@ const MAX_BY_UNIT: [(&str, f64); 8] = [
     ("uW/(MHz V²)", 1e9),
 ];
 
-/// How the last sentence of a doc comment begins that tells a key's default.
+/// Beginning of the last sentence of a doc comment, which tells a key's default.
 const ABSENT: &str = "Absent: ";
 
 /// A key of machine files.
@@ -42,9 +42,9 @@ pub struct MachineKey {
     pub name: String,
     /// Unit of a figure; empty for a plain number, a name or a list.
     pub unit: String,
-    /// Meaning, in a sentence or two.
+    /// What the key means, in a sentence or two.
     pub meaning: String,
-    /// What holds without the key; empty where a file must have the key.
+    /// What is assumed without the key; empty where a file must have the key.
     pub absent: String,
     /// Whether a file must have the key.
     pub required: bool,
@@ -60,7 +60,7 @@ pub struct MachineKey {
     pub see: Option<String>,
 }
 
-/// Every key, in the order of the structs.
+/// Every key of a machine file, in the order of the structs.
 pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
     let schema = schemars::schema_for!(Machine).to_value();
     let mut keys = Vec::new();
@@ -69,7 +69,7 @@ pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
 });
 
 /// The schema of machine files (JSON Schema 2020-12), for editors that check and complete TOML.
-pub fn schema() -> Value {
+pub fn machine_file_schema() -> Value {
     let mut schema = schemars::schema_for!(Machine).to_value();
     let required = schema
         .as_object_mut()
@@ -78,7 +78,7 @@ pub fn schema() -> Value {
         "type": "string",
         "description": "Machine that this one is like, but for what the file says.",
     });
-    // A machine that is like another takes over what it does not say.
+    // A machine file with `like` takes over from the other machine what it does not say.
     schema["if"] = serde_json::json!({ "required": ["like"] });
     schema["then"] = serde_json::json!({ "required": ["name", "title"] });
     schema["else"] = serde_json::json!({ "required": required });
@@ -87,12 +87,12 @@ pub fn schema() -> Value {
 
 impl Machine {
     /// Every key of a machine file, in the order of the reference.
-    pub fn keys() -> &'static [MachineKey] {
+    pub fn documented_keys() -> &'static [MachineKey] {
         &KEYS
     }
 }
 
-/// The keys by table and name.
+/// The documented keys by table and name.
 static KEYS_BY_PLACE: LazyLock<HashMap<(&str, &str), &MachineKey>> = LazyLock::new(|| {
     let keys = KEYS.iter();
     keys.map(|key| ((key.table.as_str(), key.name.as_str()), key))
@@ -105,7 +105,7 @@ pub(super) fn find_key(table: &str, name: &str) -> Option<&'static MachineKey> {
 }
 
 /// The path of a table or key below `path`; an empty path is the top.
-pub(super) fn join_path(path: &str, name: &str) -> String {
+pub(super) fn join_key_path(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
     } else {
@@ -126,41 +126,41 @@ fn collect_keys(
         let required = required
             .and_then(Value::as_array)
             .is_some_and(|names| names.iter().any(|required| required == name));
-        let below = find_table(root, property);
+        let below = find_table_schema(root, property);
         if path.is_empty() {
-            // The keys of a further drive are those of the first.
+            // The keys of a further drive are those of the first, and are not listed again.
             if name != "other_drive" {
                 if below.is_none() {
-                    keys.push(read_key(path, name, property, required));
+                    keys.push(describe_key(path, name, property, required));
                 }
                 collect_keys(root, below, name, keys);
             }
         } else {
-            keys.push(read_key(path, name, property, required));
-            collect_keys(root, below, &join_path(path, name), keys);
+            keys.push(describe_key(path, name, property, required));
+            collect_keys(root, below, &join_key_path(path, name), keys);
         }
     }
 }
 
-/// The schema of the table that a property holds: by reference, optional, or one of a list.
-fn find_table<'s>(root: &'s Value, property: &'s Value) -> Option<&'s Map<String, Value>> {
+/// The schema of the table that a property holds: by reference, optional, or as an item of a list.
+fn find_table_schema<'s>(root: &'s Value, property: &'s Value) -> Option<&'s Map<String, Value>> {
     if let Some(reference) = property.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.strip_prefix('#')?)?;
-        return find_table(root, target);
+        return find_table_schema(root, target);
     }
     if let Some(items) = property.get("items") {
-        return find_table(root, items);
+        return find_table_schema(root, items);
     }
     if let Some(choices) = property.get("anyOf").and_then(Value::as_array) {
         let mut references = choices.iter().filter(|choice| choice.get("$ref").is_some());
-        return find_table(root, references.next()?);
+        return find_table_schema(root, references.next()?);
     }
     property
         .as_object()
         .filter(|schema| schema.contains_key("properties"))
 }
 
-fn read_key(table: &str, name: &str, property: &Value, required: bool) -> MachineKey {
+fn describe_key(table: &str, name: &str, property: &Value, required: bool) -> MachineKey {
     let text = |field: &str| property.get(field).and_then(Value::as_str);
     let unit = text("unit").unwrap_or_default();
     let described = text("description").unwrap_or_default().replace('\n', " ");
@@ -189,23 +189,25 @@ fn read_key(table: &str, name: &str, property: &Value, required: bool) -> Machin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::builtin_names;
+    use crate::machine::builtin_machine_names;
     use crate::recorded;
 
     #[test]
     fn every_figure_of_every_machine_has_a_key() {
-        let recorded = recorded::systems().iter().filter(|s| s.idle.is_some());
-        let names = builtin_names().chain(recorded.map(|s| s.name.as_str()));
+        let recorded = recorded::builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.idle.is_some());
+        let names = builtin_machine_names().chain(recorded.map(|s| s.name.as_str()));
         for name in names {
             for figure in Machine::find(name).unwrap().figures() {
-                assert!(figure.is_declared(), "{name}: {}", figure.key);
+                assert!(figure.has_documented_key(), "{name}: {}", figure.key);
             }
         }
     }
 
     #[test]
     fn every_key_is_found_at_its_place() {
-        for key in Machine::keys() {
+        for key in Machine::documented_keys() {
             assert_eq!(find_key(&key.table, &key.name), Some(key));
         }
         assert_eq!(find_key("cluster", "no_such_key"), None);
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_key_says_what_it_means_and_what_holds_without() {
-        for key in Machine::keys() {
+        for key in Machine::documented_keys() {
             let name = format!("{}.{}", key.table, key.name);
             assert!(key.meaning.len() > 8, "{name}: {}", key.meaning);
             assert!(!key.required || key.absent.is_empty(), "{name}");
@@ -223,7 +225,10 @@ mod tests {
 
     #[test]
     fn the_unit_of_a_figure_is_the_end_of_its_key() {
-        for key in Machine::keys().iter().filter(|key| key.is_figure) {
+        for key in Machine::documented_keys()
+            .iter()
+            .filter(|key| key.is_figure)
+        {
             let ends = match key.unit.as_str() {
                 "us" | "ms" | "W" | "mW" | "uV" | "MHz" => format!("_{}", key.unit.to_lowercase()),
                 "1000 cycles" => "kcycles".to_owned(),
@@ -241,9 +246,9 @@ mod tests {
 
     #[test]
     fn built_in_machines_fit_the_schema_for_editors() {
-        let schema = schema();
+        let schema = machine_file_schema();
         let properties = schema["properties"].as_object().unwrap();
-        for name in builtin_names() {
+        for name in builtin_machine_names() {
             let text = Machine::find(name).unwrap().to_toml().unwrap();
             let table: toml::Table = text.parse().unwrap();
             for key in table.keys() {

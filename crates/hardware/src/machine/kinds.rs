@@ -6,9 +6,9 @@ use wakepath_units::Kilohertz;
 
 use super::{Cluster, ClusterIdleState, Figure, Machine, MachineError, Opp, Origin};
 
-/// Names of the kinds, the biggest first.
+/// Names of the clusters of core kinds, the biggest kind first.
 const NAMES: [&str; 3] = ["performance", "efficiency", "low-power"];
-/// Power of a small core relative to a big core.
+/// Power of a small core relative to a big core, where nothing tells it.
 const SMALL_POWER: f64 = 1.0 / 3.0;
 const SMALL_POWER_WHY: &str =
     "a third of a performance core's: four efficiency cores have the area of one performance core";
@@ -25,7 +25,7 @@ pub struct CoreKind {
     pub cpus: usize,
     /// Hardware threads per core.
     pub threads_per_core: usize,
-    /// Capacity at the highest operating point; the biggest kind has 1024.
+    /// Capacity at the highest operating point; the biggest kind of core has 1024.
     pub capacity: u32,
     /// Reason for an assumed capacity, if no source has any.
     pub capacity_assumed: Option<String>,
@@ -45,28 +45,28 @@ impl Machine {
     /// # Errors
     /// There are several clusters, fewer than two core types or more than three, or the result is invalid. The
     /// machine then stays unchanged.
-    pub fn split_by_kind(&mut self, kinds: &[CoreKind]) -> Result<(), MachineError> {
+    pub fn split_cluster_by_core_kind(&mut self, kinds: &[CoreKind]) -> Result<(), MachineError> {
         let runs: Vec<_> = kinds.iter().map(|kind| kind.cpus).enumerate().collect();
-        self.split_by_run(kinds, &runs)
+        self.split_cluster_by_runs(kinds, &runs)
     }
 
-    /// As [`Self::split_by_kind`], where CPUs of a kind need not follow each other. `runs`: the kind and the number of
+    /// As [`Self::split_cluster_by_core_kind`], where CPUs of a kind need not follow each other. `runs`: the kind and the number of
     /// the CPUs that do, in the order of the CPUs; each is a cluster.
     ///
     /// # Errors
-    /// As [`Self::split_by_kind`].
-    pub fn split_by_run(
+    /// As [`Self::split_cluster_by_core_kind`].
+    pub fn split_cluster_by_runs(
         &mut self,
         kinds: &[CoreKind],
         runs: &[(usize, usize)],
     ) -> Result<(), MachineError> {
         if self.cluster.len() != 1 || !(2..=NAMES.len()).contains(&kinds.len()) {
             let message = "one cluster of two or three kinds of cores";
-            return Err(MachineError::invalid(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value(&self.name, "cluster", message));
         }
         if runs.iter().any(|(kind, _)| *kind >= kinds.len()) {
             let message = "CPUs of the kinds of cores that are given";
-            return Err(MachineError::invalid(&self.name, "cluster", message));
+            return Err(MachineError::invalid_value(&self.name, "cluster", message));
         }
         let mut ranks: Vec<usize> = (0..kinds.len()).collect();
         ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
@@ -81,7 +81,7 @@ impl Machine {
                 cpus,
                 ..kinds[kind].clone()
             };
-            let mut cluster = one_kind(self, &run, name, kind != biggest);
+            let mut cluster = cluster_for_core_kind(self, &run, name, kind != biggest);
             seen[kind] += 1;
             if seen[kind] > 1 {
                 cluster.name = format!("{name}-{}", seen[kind]);
@@ -91,7 +91,7 @@ impl Machine {
         let home = &mut split.scheduler.home;
         NAMES[0].clone_into(&mut home.cluster);
         "tasks start on the performance cores".clone_into(&mut home.assumed);
-        // Power limits apply to the package.
+        // The machine's power limits apply to the package, hence to all its clusters together.
         if let Some(limit) = &mut split.power_limit {
             limit.clusters = split.cluster.len();
         }
@@ -101,8 +101,13 @@ impl Machine {
     }
 }
 
-/// The cluster of a kind; `is_small`: not the biggest.
-fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> Cluster {
+/// The cluster for a kind of core; `is_small`: not the biggest kind.
+fn cluster_for_core_kind(
+    machine: &Machine,
+    kind: &CoreKind,
+    name: &str,
+    is_small: bool,
+) -> Cluster {
     let like = &machine.cluster[0];
     let threads = kind.threads_per_core;
     let highest = kind.points.last().copied().unwrap_or_default();
@@ -115,7 +120,7 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
     let turbo = limits.filter(|limit| !is_small && limit.active_cores <= kind.cpus / threads);
     let own_power = machine.idle_state.iter().filter(|s| s.power_mw.is_given());
     let idle_state = own_power.map(|state| {
-        let mut own = ClusterIdleState::named(&state.name, &like.source);
+        let mut own = ClusterIdleState::without_overrides(&state.name, &like.source);
         own.power_mw = scale_power(&state.power_mw, 1.0, is_small);
         own.transition_mw = scale_power(&state.transition_mw, 1.0, is_small);
         own
@@ -129,10 +134,10 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
         smt_poll_loss,
         clock_cpus: None,
         capacity: kind.capacity.clamp(1, 1024),
-        // The biggest kind has 1024 by definition.
+        // The biggest kind of core has a capacity of 1024 by definition.
         capacity_assumed: kind.capacity_assumed.clone().filter(|_| is_small),
         base_mhz: match kind.base {
-            Some(base) => Figure::plain(f64::from(base.0) / 1e3),
+            Some(base) => Figure::covered_by_table_source(f64::from(base.0) / 1e3),
             None if !is_small && like.base_mhz.value * 1e3 <= f64::from(highest.0) => {
                 like.base_mhz.clone()
             }
@@ -161,7 +166,7 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
     }
 }
 
-/// A power multiplied by `factor`, and that of a small core once more by [`SMALL_POWER`].
+/// A power multiplied by `factor`; for a small core also by [`SMALL_POWER`].
 fn scale_power(figure: &Figure, factor: f64, is_small: bool) -> Figure {
     let mut scaled = figure.clone();
     scaled.value *= factor;

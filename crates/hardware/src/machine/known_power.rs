@@ -2,12 +2,12 @@
 
 use super::{Figure, Machine};
 
-/// Explanation for an unknown exit time, when a guest's host decides. The declared latency stands in.
+/// Why an exit time is unknown: a guest's host decides. The declared latency stands in.
 pub const EXIT_NOT_KNOWN: &str = "not known until measured: a halt goes to the host, which polls or sleeps as it likes; what the kernel declares stands in for it";
 
 impl Machine {
-    /// Whether power figures exist for CPUs or package. A drive's power alone does not count.
-    pub fn has_power(&self) -> bool {
+    /// Whether the machine has power figures for CPUs or package. A drive's power alone does not count.
+    pub fn has_cpu_or_package_power(&self) -> bool {
         let of_clusters = self.cluster.iter().flat_map(|cluster| {
             [
                 &cluster.dynamic_power_uw_per_mhz_v2,
@@ -23,7 +23,7 @@ impl Machine {
     }
 
     /// Removes the power figures of CPUs and package; times stay. `why`: the reason for missing powers.
-    pub fn remove_power(&mut self, why: &str) {
+    pub fn remove_cpu_and_package_power(&mut self, why: &str) {
         for cluster in &mut self.cluster {
             for figure in [
                 &mut cluster.dynamic_power_uw_per_mhz_v2,

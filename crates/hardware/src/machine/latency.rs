@@ -20,15 +20,15 @@ pub struct LatencyRequest {
 }
 
 impl LatencyRequest {
-    /// A request for the whole system.
-    pub const fn system(us: u64) -> Self {
+    /// A latency request for the whole system.
+    pub const fn system_wide(us: u64) -> Self {
         Self {
             us,
             cpus: Vec::new(),
         }
     }
 
-    pub(super) fn holds_for(&self, cpu: usize) -> bool {
+    pub(super) fn applies_to_cpu(&self, cpu: usize) -> bool {
         self.cpus.is_empty() || self.cpus.contains(&cpu)
     }
 }
@@ -49,7 +49,8 @@ mod tests {
         let text = "\n[[latency_request]]\nus = 500\n[[latency_request]]\nus = 20\ncpus = [1, 4]\n\
                     [[latency_request]]\nus = 900\ncpus = [2]\n";
         let mut machine = rk3399(text).unwrap();
-        let us = |machine: &Machine, cpu| machine.latency_request(cpu).map(|ns| ns.0 / 1000);
+        let us =
+            |machine: &Machine, cpu| machine.smallest_latency_request(cpu).map(|ns| ns.0 / 1000);
         assert_eq!(
             [0, 1, 2, 4].map(|cpu| us(&machine, cpu)),
             [500, 20, 500, 20].map(Some)
@@ -69,9 +70,9 @@ mod tests {
     fn the_deepest_state_allowed_is_enabled_and_within_the_request() {
         let deepest = |us: u64, off: &[&str]| {
             let mut machine = Machine::find("rk3399").unwrap();
-            machine.disable_idle_states(off).unwrap();
-            machine.latency_requests = vec![LatencyRequest::system(us)];
-            machine.deepest_allowed(0)
+            machine.disable_idle_states_everywhere(off).unwrap();
+            machine.latency_requests = vec![LatencyRequest::system_wide(us)];
+            machine.deepest_allowed_idle_state(0)
         };
         // WFI takes 1 us to leave, the others 370 and 900.
         assert_eq!(deepest(MAX_LATENCY_REQUEST_US, &[]), Some(2));

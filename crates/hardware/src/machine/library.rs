@@ -2,58 +2,60 @@
 
 use std::path::{Path, PathBuf};
 
-use wakepath_units::spelling::{LONGEST_NAME, closest};
+use wakepath_units::spelling::{LONGEST_NAME, most_similar_name};
 
-use super::builtin::{builtin_names, builtin_text};
-use super::file::{parse_complete, read};
-use super::here::{HERE, calibrated_file};
+use super::builtin::{builtin_machine_names, find_builtin_text};
+use super::file::{parse_complete, read_description};
+use super::here::{HERE, find_calibrated_file};
 use super::{Machine, MachineError, like};
-use crate::recorded::{self, intel_idle_tables, systems};
+use crate::recorded::{self, builtin_intel_idle_tables, builtin_recorded_systems};
 
 impl Machine {
-    /// A built-in machine or a recorded system by its name, or a file if the name ends in `.toml` or
-    /// holds a slash. A directory that a capture made is its `machine.toml`; [`HERE`] is the machine that
-    /// `wakepath calibrate` left.
+    /// Finds a machine: a built-in or recorded one by its name, or a file if the name ends in `.toml` or holds a slash.
+    /// A directory that a capture made is its `machine.toml`; [`HERE`] is the machine that `wakepath calibrate` left.
     pub fn find(name: &str) -> Result<Self, MachineError> {
         if name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Self::load(Path::new(name));
         }
         if name == HERE {
-            return Self::load(&calibrated_file()?);
+            return Self::load(&find_calibrated_file()?);
         }
         if name.len() > LONGEST_NAME {
             return Err(MachineError::TooLong(name.len()));
         }
-        if let Some(text) = builtin_text(name) {
+        if let Some(text) = find_builtin_text(name) {
             return Self::parse(text, name);
         }
-        if let Some(system) = recorded::find(name) {
+        if let Some(system) = recorded::find_recorded_system(name) {
             return Self::from_recorded(system);
         }
-        if intel_idle_tables().iter().any(|table| table.name == name) {
+        if builtin_intel_idle_tables()
+            .iter()
+            .any(|table| table.name == name)
+        {
             return Err(MachineError::OnlyStates {
                 name: name.to_owned(),
             });
         }
-        if captured(Path::new(name)).is_file() {
+        if captured_machine_path(Path::new(name)).is_file() {
             return Self::load(Path::new(name));
         }
         Err(MachineError::Unknown {
             name: name.to_owned(),
-            nearest: nearest_name(name).to_owned(),
-            known: builtin_names().collect::<Vec<_>>().join(", "),
+            nearest: nearest_machine_name(name).to_owned(),
+            known: builtin_machine_names().collect::<Vec<_>>().join(", "),
         })
     }
 
     /// Reads a machine file, or the machine file in a capture's directory.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
-        let in_directory = captured(path);
+        let in_directory = captured_machine_path(path);
         let file = if in_directory.is_file() {
             &in_directory
         } else {
             path
         };
-        let text = read(file)?;
+        let text = read_description(file)?;
         Self::parse_in(&text, &file.display().to_string(), file.parent())
     }
 
@@ -65,7 +67,7 @@ impl Machine {
 
     /// As [`Self::parse`]; the machine may also be `like` one in a file of `folder`.
     fn parse_in(text: &str, origin: &str, folder: Option<&Path>) -> Result<Self, MachineError> {
-        let Some(whole) = like::resolve(text, origin, folder)? else {
+        let Some(whole) = like::resolve_like(text, origin, folder)? else {
             return parse_complete(text, origin);
         };
         let machine: Self =
@@ -76,37 +78,37 @@ impl Machine {
                     key: "machine".to_owned(),
                     message: e.to_string().trim_end().replace('\n', " "),
                 })?;
-        machine.check_from(origin)?;
+        machine.check_values_of_file(origin)?;
         Ok(machine)
     }
 }
 
-/// The machine whose title or name is most similar.
-fn nearest_name(name: &str) -> &'static str {
-    let recorded = systems().iter().map(|s| s.name.as_str());
+/// Name of the machine whose title or name is most similar.
+fn nearest_machine_name(name: &str) -> &'static str {
+    let recorded = builtin_recorded_systems().iter().map(|s| s.name.as_str());
     find_by_title(name)
-        .or_else(|| Some(closest(name, builtin_names().chain(recorded))?.1))
+        .or_else(|| Some(most_similar_name(name, builtin_machine_names().chain(recorded))?.1))
         .unwrap_or_default()
 }
 
-/// The machine file in a capture's directory.
-fn captured(directory: &Path) -> PathBuf {
+/// Path of the machine file in a capture's directory.
+fn captured_machine_path(directory: &Path) -> PathBuf {
     directory.join("machine.toml")
 }
 
-/// The first system whose processor has every word of a title such as `Xeon 8460H`.
+/// Name of the first system whose processor has every word of a title such as `Xeon 8460H`.
 fn find_by_title(name: &str) -> Option<&'static str> {
     let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
     // `Xeon` alone identifies no processor.
-    if !words.iter().any(|word| has_digit(word)) {
+    if !words.iter().any(|word| contains_digit(word)) {
         return None;
     }
-    let mut systems = systems().iter();
+    let mut systems = builtin_recorded_systems().iter();
     let found = systems.find(|system| has_all_words(&system.cpu_model, &words));
     found.map(|system| system.name.as_str())
 }
 
-fn has_digit(word: &str) -> bool {
+fn contains_digit(word: &str) -> bool {
     word.bytes().any(|b| b.is_ascii_digit())
 }
 
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_built_in_machine_loads_and_is_named_after_its_file() {
-        for name in builtin_names() {
+        for name in builtin_machine_names() {
             assert_eq!(Machine::find(name).unwrap().name, name);
         }
     }
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn nothing_is_fitted_but_what_a_published_part_needs() {
-        for name in builtin_names().filter(|name| *name != "rk3399") {
+        for name in builtin_machine_names().filter(|name| *name != "rk3399") {
             let machine = Machine::find(name).unwrap();
             let fitted: Vec<_> = machine
                 .figures()
@@ -167,10 +169,10 @@ mod tests {
 
     #[test]
     fn every_figure_of_a_built_in_machine_says_where_it_comes_from() {
-        for name in builtin_names() {
+        for name in builtin_machine_names() {
             let machine = Machine::find(name).unwrap();
             for figure in machine.figures() {
-                let (key, text) = (&figure.key, figure.reason());
+                let (key, text) = (&figure.key, figure.origin_in_words());
                 let none = text.len() < 5 || text.starts_with("none");
                 assert!(!none, "{name}: {key}: '{text}'");
             }
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_x86_machine_polls_first_and_every_machine_knows_its_power() {
-        for name in builtin_names() {
+        for name in builtin_machine_names() {
             let machine = Machine::find(name).unwrap();
             let arm = ["rk3399", "rk3399-depth", "apple-m1-pro"].contains(&name);
             assert_eq!(machine.idle_state[0].polling, !arm, "{name}");
@@ -188,7 +190,7 @@ mod tests {
                 let powers: Vec<_> = c.opps.iter().map(|o| c.active_power(o)).collect();
                 assert!(powers.is_sorted() && powers[0].0 > 0, "{name} {}", c.name);
                 for state in machine.idle_state.iter().filter(|s| !s.polling) {
-                    assert!(state.power() <= powers[0], "{name} {}", state.name);
+                    assert!(state.own_power() <= powers[0], "{name} {}", state.name);
                 }
             }
         }
@@ -258,13 +260,13 @@ mod tests {
         assert!(machine.package.is_none());
         for c in &machine.cluster {
             assert_eq!(c.active_power(&c.opps[0]).0, 0);
-            assert_eq!((c.on_power().0, c.off_power().0), (0, 0));
+            assert_eq!((c.power_when_up().0, c.power_when_down().0), (0, 0));
         }
         assert!(
             machine
                 .idle_state
                 .iter()
-                .all(|s| s.power().0 == 0 && !s.power_mw.is_given())
+                .all(|s| s.own_power().0 == 0 && !s.power_mw.is_given())
         );
     }
 

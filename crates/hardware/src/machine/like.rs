@@ -8,13 +8,13 @@ use std::path::Path;
 
 use toml::{Table, Value};
 use wakepath_files::{Links, Tree};
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
-use super::builtin::builtin_text;
-use super::error::parse_error;
+use super::builtin::find_builtin_text;
+use super::error::description_error;
 use super::figures::read_figure;
 use super::file::MAX_FILE;
-use super::keys::{find_key, join_path};
+use super::keys::{find_key, join_key_path};
 use super::{DrivePower, Machine, MachineError};
 use crate::drive::Drive;
 
@@ -22,26 +22,26 @@ const LIKE: &str = "like";
 /// Longest chain of files that are like each other.
 const MAX_CHAIN: usize = 8;
 
-/// The whole machine of a file that says `like`; `None` for any other file.
+/// Makes the whole machine of a file that says `like`; `None` for any other file.
 ///
 /// # Errors
 /// No such model, a chain without an end, or a file that leaves open which figures are its own.
-pub(super) fn resolve(
+pub(super) fn resolve_like(
     text: &str,
     origin: &str,
     folder: Option<&Path>,
 ) -> Result<Option<Table>, MachineError> {
-    // A fault of the syntax is told with its line by the reader of whole machines.
+    // A syntax error is left to the reader of whole machines, which tells the line.
     let Ok(own) = text.parse::<Table>() else {
         return Ok(None);
     };
     if !own.contains_key(LIKE) {
         return Ok(None);
     }
-    merge_chain(own, origin, folder, MAX_CHAIN).map(Some)
+    merge_with_models(own, origin, folder, MAX_CHAIN).map(Some)
 }
 
-fn merge_chain(
+fn merge_with_models(
     mut own: Table,
     origin: &str,
     folder: Option<&Path>,
@@ -51,7 +51,7 @@ fn merge_chain(
         None => return Ok(own),
         Some(Value::String(model)) => model,
         Some(_) => {
-            return Err(MachineError::invalid(
+            return Err(MachineError::invalid_value(
                 origin,
                 LIKE,
                 "expected the name of a machine in quotes".to_owned(),
@@ -60,44 +60,45 @@ fn merge_chain(
     };
     if remaining == 0 {
         let message = format!("more than {MAX_CHAIN} machines in a row are like another one");
-        return Err(MachineError::invalid(origin, LIKE, message));
+        return Err(MachineError::invalid_value(origin, LIKE, message));
     }
     if let Some(missing) = ["name", "title"]
         .into_iter()
         .find(|key| !own.contains_key(*key))
     {
         let message = format!("a machine that is like {model} has a {missing} of its own");
-        return Err(MachineError::invalid(origin, missing, message));
+        return Err(MachineError::invalid_value(origin, missing, message));
     }
-    if let Some((table, missing)) = find_unfounded(&own, "", None) {
+    if let Some((table, missing)) = find_table_without_source(&own, "", None) {
         let message = format!(
             "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
         );
-        return Err(MachineError::invalid(origin, &table, message));
+        return Err(MachineError::invalid_value(origin, &table, message));
     }
     let (text, next_origin) =
-        read_model(&model, folder).map_err(|why| MachineError::invalid(origin, LIKE, why))?;
+        read_model(&model, folder).map_err(|why| MachineError::invalid_value(origin, LIKE, why))?;
     let base = text
         .parse::<Table>()
-        .map_err(|e| parse_error(&text, &next_origin, &e))?;
-    let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
-    // Nobody compared predictions on this machine.
+        .map_err(|e| description_error(&text, &next_origin, &e))?;
+    let mut whole = merge_with_models(base, &next_origin, folder, remaining - 1)?;
+    // The comparison of predictions is dropped: nobody has compared them on this machine.
     whole.remove("prediction");
     whole.remove("calibrated_on");
-    join_power_states(&mut whole, &mut own)
-        .map_err(|why| MachineError::invalid(origin, "drive", why))?;
-    overlay(&mut whole, own, "");
+    use_one_power_form(&mut whole, &mut own)
+        .map_err(|why| MachineError::invalid_value(origin, "drive", why))?;
+    overlay_table(&mut whole, own, "");
     Ok(whole)
 }
 
-/// The text of a model: a built-in or recorded machine, or a file in the same folder.
+/// The text of the machine that a file is like: a built-in or recorded machine, or a file in the same folder.
 fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), String> {
-    if let Some(text) = builtin_text(model) {
+    if let Some(text) = find_builtin_text(model) {
         return Ok((text.to_owned(), model.to_owned()));
     }
-    if let Some(system) = crate::recorded::find(model) {
+    if let Some(system) = crate::recorded::find_recorded_system(model) {
         let mut machine = Machine::from_recorded(system).map_err(|e| e.to_string())?;
-        // The policies of a recorded system are found by its name, which the new machine does not have.
+        // The policies of a recorded system are found by its name, which the new machine does not have, so they are
+        // written out.
         let ran = system.kernel_policy();
         machine.runs = Some(format!("{} + {}", ran.idle, ran.freq));
         let text = machine.to_toml().map_err(|e| e.to_string())?;
@@ -114,18 +115,18 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
         ));
     };
     let path = folder.join(model);
-    let bytes = Tree::open(folder, Links::Refused)
-        .and_then(|tree| tree.read(Path::new(model), MAX_FILE))
+    let bytes = Tree::open_folder(folder, Links::Refused)
+        .and_then(|tree| tree.read_file_up_to(Path::new(model), MAX_FILE))
         .map_err(|e| format!("{}: {e}", path.display()))?;
-    let text = decode_strictly(bytes).map_err(|_| format!("{model}: no text in UTF-8"))?;
+    let text = decode_text_strictly(bytes).map_err(|_| format!("{model}: no text in UTF-8"))?;
     Ok((text, path.display().to_string()))
 }
 
-/// Path of the first table whose own figures nothing founds, and the missing key.
+/// Path of the first table whose own figures have no source, and the missing key.
 ///
 /// Plain figures need the `source` of their table, or of the nearest table around that takes one: `outer` is that table's
 /// path and whether it has one. Tables that must have `assumed` need one of their own.
-fn find_unfounded(
+fn find_table_without_source(
     own: &Table,
     table: &str,
     outer: Option<(&str, bool)>,
@@ -143,12 +144,14 @@ fn find_unfounded(
         return Some((place.to_owned(), "source"));
     }
     own.iter().find_map(|(name, value)| {
-        let below = join_path(table, name);
+        let below = join_key_path(table, name);
         match value {
-            Value::Table(inner) if !is_figure(inner) => find_unfounded(inner, &below, covering),
+            Value::Table(inner) if !is_figure(inner) => {
+                find_table_without_source(inner, &below, covering)
+            }
             Value::Array(list) => {
                 let mut tables = list.iter().filter_map(Value::as_table);
-                tables.find_map(|inner| find_unfounded(inner, &below, covering))
+                tables.find_map(|inner| find_table_without_source(inner, &below, covering))
             }
             _ => None,
         }
@@ -160,25 +163,27 @@ fn is_plain_figure(table: &str, name: &str, value: &Value) -> bool {
         && find_key(table, name).is_some_and(|key| key.is_figure)
 }
 
-/// Puts the keys of `own` over those of `base`; `table` is the path of both without instances.
-fn overlay(base: &mut Table, own: Table, table: &str) {
+/// Overlays the keys of `own` on those of `base`; `table` is the path of both without instances.
+fn overlay_table(base: &mut Table, own: Table, table: &str) {
     if own.contains_key("source") {
-        keep_source(base, table);
+        pin_sources_of_plain_figures(base, table);
     }
     let replaced: Vec<String> = own.keys().cloned().collect();
     for name in replaced {
-        // The reason of a value that is replaced goes with the value.
+        // The reason of a value is removed when the value is replaced.
         for reason in [format!("{name}_assumed"), format!("{name}_from")] {
             base.remove(&reason);
         }
     }
     for (name, value) in own {
-        let below = join_path(table, &name);
+        let below = join_key_path(table, &name);
         match (base.get_mut(&name), value) {
             (Some(Value::Table(old)), Value::Table(new)) if !is_figure(old) && !is_figure(&new) => {
-                overlay(old, new, &below);
+                overlay_table(old, new, &below);
             }
-            (Some(Value::Array(old)), Value::Array(new)) if is_named(old) && is_named(&new) => {
+            (Some(Value::Array(old)), Value::Array(new))
+                if are_all_named(old) && are_all_named(&new) =>
+            {
                 overlay_by_name(old, new, &below);
             }
             (_, value) => {
@@ -188,15 +193,15 @@ fn overlay(base: &mut Table, own: Table, table: &str) {
     }
 }
 
-/// Gives each plain figure the source that covered it.
-fn keep_source(base: &mut Table, table: &str) {
+/// Gives each plain figure in a table the source that covered it as its own.
+fn pin_sources_of_plain_figures(base: &mut Table, table: &str) {
     if let Some(Value::String(source)) = base.get("source").cloned() {
-        name_source(base, table, &source);
+        pin_source_in_tables(base, table, &source);
     }
 }
 
 /// Names the source of each plain figure in a table and in the tables below that have no source of their own.
-fn name_source(base: &mut Table, table: &str, source: &str) {
+fn pin_source_in_tables(base: &mut Table, table: &str, source: &str) {
     for (name, value) in base.iter_mut() {
         if is_plain_figure(table, name, value) {
             let number = std::mem::replace(value, Value::Boolean(false));
@@ -206,15 +211,15 @@ fn name_source(base: &mut Table, table: &str, source: &str) {
             ]));
             continue;
         }
-        let below = join_path(table, name);
+        let below = join_key_path(table, name);
         match value {
             Value::Table(inner) if !is_figure(inner) && !inner.contains_key("source") => {
-                name_source(inner, &below, source);
+                pin_source_in_tables(inner, &below, source);
             }
             Value::Array(list) => {
                 let tables = list.iter_mut().filter_map(Value::as_table_mut);
                 for inner in tables.filter(|inner| !inner.contains_key("source")) {
-                    name_source(inner, &below, source);
+                    pin_source_in_tables(inner, &below, source);
                 }
             }
             _ => {}
@@ -222,9 +227,9 @@ fn name_source(base: &mut Table, table: &str, source: &str) {
     }
 }
 
-/// Gives a drive's power one form in both tables: the declared states alone (`declared`) become all that is known
+/// Gives a drive's power one form in both tables: the declared states alone (`declared`) become complete ones
 /// (`power`), where only one of the tables has them so.
-fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
+fn use_one_power_form(base: &mut Table, own: &mut Table) -> Result<(), String> {
     let (Some(Value::Table(base)), Some(Value::Table(own))) =
         (base.get_mut("drive"), own.get_mut("drive"))
     else {
@@ -241,14 +246,15 @@ fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
         let drive: Drive = declared
             .try_into()
             .map_err(|e: toml::de::Error| e.to_string())?;
-        let power = Table::try_from(DrivePower::declared(&drive)).map_err(|e| e.to_string())?;
-        base.insert("power".to_owned(), in_file_form(Value::Table(power)));
+        let power =
+            Table::try_from(DrivePower::from_declared_states(&drive)).map_err(|e| e.to_string())?;
+        base.insert("power".to_owned(), to_file_form(Value::Table(power)));
     }
     Ok(())
 }
 
-/// A value as files have it: figures with their origin as a key, and none that are not given.
-fn in_file_form(value: Value) -> Value {
+/// A TOML value as files have it: figures with their origin as a key, and without figures that are not given.
+fn to_file_form(value: Value) -> Value {
     match value {
         Value::Table(table) => {
             if let Some(figure) = read_figure(&table) {
@@ -259,11 +265,11 @@ fn in_file_form(value: Value) -> Value {
                 .filter(|(_, value)| !is_absent_figure(value));
             Value::Table(
                 given
-                    .map(|(key, value)| (key, in_file_form(value)))
+                    .map(|(key, value)| (key, to_file_form(value)))
                     .collect(),
             )
         }
-        Value::Array(list) => Value::Array(list.into_iter().map(in_file_form).collect()),
+        Value::Array(list) => Value::Array(list.into_iter().map(to_file_form).collect()),
         other => other,
     }
 }
@@ -285,19 +291,21 @@ fn is_figure(table: &Table) -> bool {
     table.contains_key("value")
 }
 
-fn name_of(item: &Value) -> Option<&str> {
+fn item_name(item: &Value) -> Option<&str> {
     item.get("name").and_then(Value::as_str)
 }
 
-fn is_named(list: &[Value]) -> bool {
-    list.iter().all(|item| name_of(item).is_some())
+fn are_all_named(list: &[Value]) -> bool {
+    list.iter().all(|item| item_name(item).is_some())
 }
 
 fn overlay_by_name(base: &mut Vec<Value>, own: Vec<Value>, table: &str) {
     for item in own {
-        let old = base.iter_mut().find(|old| name_of(old) == name_of(&item));
+        let old = base
+            .iter_mut()
+            .find(|old| item_name(old) == item_name(&item));
         match (old, item) {
-            (Some(Value::Table(old)), Value::Table(new)) => overlay(old, new, table),
+            (Some(Value::Table(old)), Value::Table(new)) => overlay_table(old, new, table),
             (_, item) => base.push(item),
         }
     }
@@ -339,9 +347,9 @@ source = \"measured here\"
         for (own, old) in machine.figures().iter().zip(&model.figures()) {
             assert_eq!(own.key, old.key);
             if own.figure.value.to_bits() == old.figure.value.to_bits() {
-                assert_eq!(own.reason(), old.reason(), "{}", own.key);
+                assert_eq!(own.origin_in_words(), old.origin_in_words(), "{}", own.key);
             } else {
-                changed.push((own.key.clone(), own.reason()));
+                changed.push((own.key.clone(), own.origin_in_words()));
             }
         }
         let expected = (
@@ -355,7 +363,9 @@ source = \"measured here\"
     #[test]
     fn a_recorded_model_lends_its_policies_but_no_prediction() {
         let recorded = parse(&like_text("turin0", "mine")).unwrap();
-        let ran = crate::recorded::find("turin0").unwrap().kernel_policy();
+        let ran = crate::recorded::find_recorded_system("turin0")
+            .unwrap()
+            .kernel_policy();
         assert_eq!(recorded.runs, Some(format!("{} + {}", ran.idle, ran.freq)));
         assert_eq!(recorded.prediction, None);
     }
@@ -389,7 +399,7 @@ source = \"measured here\"
         fs::write(folder.path().join("own.toml"), own).unwrap();
         let machine = Machine::load(&folder.path().join("own.toml")).unwrap();
         let (power, old) = (machine.drive.power.unwrap(), model.drive.power.unwrap());
-        assert_eq!(power.idle_w, Figure::sourced(0.3, "a meter"));
+        assert_eq!(power.idle_w, Figure::with_own_source(0.3, "a meter"));
         assert_eq!(power.active_w, old.active_w);
         assert_eq!(power.states.len(), old.states.len());
         let own = "like = \"model.toml\"\nname = \"own\"\ntitle = \"a\"\n[drive]\nread_service_us = 70\n\
@@ -397,7 +407,7 @@ source = \"measured here\"
         fs::write(folder.path().join("own.toml"), own).unwrap();
         let machine = Machine::load(&folder.path().join("own.toml")).unwrap();
         let measured = machine.figures().into_iter();
-        let measured = measured.filter(|figure| figure.reason() == "measured here");
+        let measured = measured.filter(|figure| figure.origin_in_words() == "measured here");
         let keys: Vec<String> = measured.map(|figure| figure.key).collect();
         assert_eq!(keys, ["drive.read_service_us"]);
     }

@@ -54,13 +54,13 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// Whether the machine says nothing about it.
-    pub fn is_assumed(&self) -> bool {
+    /// Whether the machine file says nothing about the page cache.
+    pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The first fault: key and explanation.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+    /// The first fault of the page cache's figures: key and explanation.
+    pub(super) fn first_fault(&self) -> Option<(&'static str, &'static str)> {
         if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
             return Some(("write_kcycles", "a write takes time"));
         }

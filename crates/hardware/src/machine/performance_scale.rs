@@ -3,12 +3,12 @@
 use super::{Cluster, Cppc, Machine, Opp};
 
 impl Cluster {
-    /// Operating points, one per performance level. Voltage is constant up to the lowest non-linear performance, then
-    /// rises with frequency.
-    fn points_of(&self, cppc: &Cppc) -> Vec<Opp> {
+    /// The operating points on a performance scale, one per level. Voltage is constant up to the lowest non-linear
+    /// performance, then rises with frequency.
+    fn operating_points_on_scale(&self, cppc: &Cppc) -> Vec<Opp> {
         (cppc.lowest..=cppc.highest)
             .map(|performance| {
-                let khz = cppc.frequency(performance).0;
+                let khz = cppc.frequency_at_performance(performance).0;
                 let uv = self.microvolts_at(khz, cppc).unwrap_or(0);
                 Opp { khz, uv }
             })
@@ -17,21 +17,21 @@ impl Cluster {
 
     /// Voltage at a clock of the performance scale; `None` for a cluster without voltages.
     fn microvolts_at(&self, khz: u32, cppc: &Cppc) -> Option<u32> {
-        let flat = cppc.frequency(cppc.lowest_nonlinear).0;
-        let top = cppc.frequency(cppc.highest).0;
-        let low = self.volts(self.opps.first()?)?;
-        let high = self.volts(self.opps.last()?)?;
+        let flat = cppc.frequency_at_performance(cppc.lowest_nonlinear).0;
+        let top = cppc.frequency_at_performance(cppc.highest).0;
+        let low = self.voltage_at(self.opps.first()?)?;
+        let high = self.voltage_at(self.opps.last()?)?;
         let above = f64::from(khz.saturating_sub(flat)) / f64::from((top - flat).max(1));
         Some(((low + (high - low) * above) * 1e6).round() as u32)
     }
 }
 
 impl Machine {
-    /// Gives the CPUs their whole performance scale as operating points, as amd-pstate has it.
+    /// Gives all CPUs their whole performance scale as operating points, as amd-pstate has it.
     ///
     /// # Errors
     /// Name of the first cluster without a performance scale, and the missing figure.
-    pub fn use_performance_scale(&mut self) -> Result<(), (String, &'static str)> {
+    pub fn use_scale_as_operating_points(&mut self) -> Result<(), (String, &'static str)> {
         for cluster in &mut self.cluster {
             let Some(cppc) = &cluster.cppc else {
                 return Err((cluster.name.clone(), "CPPC performance scale (cppc)"));
@@ -42,7 +42,7 @@ impl Machine {
                     "nominal frequency of its firmware (cppc.nominal_mhz), without which the driver does not load",
                 ));
             }
-            cluster.opps = cluster.points_of(cppc);
+            cluster.opps = cluster.operating_points_on_scale(cppc);
         }
         Ok(())
     }

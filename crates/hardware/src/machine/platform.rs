@@ -10,7 +10,7 @@ use super::figure::Figure;
 
 /// Published servers at rest, by family and number of sockets.
 const SERVERS: &str = include_str!("../../data/platform_power.csv");
-/// What published results of servers count.
+/// What the power in published results of servers counts.
 const AT_THE_WALL: &str =
     "AC of the whole system, with memory, fans and the losses of its power supply";
 /// What the first core out of its deepest state adds at the wall, for each socket: the maker, W, and where it was measured.
@@ -54,11 +54,11 @@ pub struct Platform {
     pub source: String,
 }
 
-/// A row of the published servers. Powers are W for each socket.
+/// A row of the published servers. Powers are in W for each socket.
 #[derive(Debug, Deserialize)]
 struct Published {
     family: String,
-    /// CPUID family and models, with `|` between several.
+    /// CPUID family and models of the servers, with `|` between several.
     family_model: String,
     /// Model numbers in the processor's name, with `?` for any digit: some families share CPUID models.
     number: String,
@@ -77,7 +77,7 @@ static PUBLISHED: LazyLock<Vec<Published>> = LazyLock::new(|| {
 });
 
 impl Published {
-    fn figure(&self, which: &str, watts_per_socket: f64, sockets: usize) -> Figure {
+    fn scaled_figure(&self, which: &str, watts_per_socket: f64, sockets: usize) -> Figure {
         let why = format!(
             "{which} of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the \
              sockets (afkirmohamed11/ProjetDataVizUCBL1@97da134)",
@@ -88,29 +88,29 @@ impl Published {
 }
 
 impl Platform {
-    /// What published servers of the processor's family draw at rest, in proportion to the sockets; none of an unknown family.
-    /// `family_model`: CPUID family and model, such as `6/85`.
+    /// What published servers of the processor's family draw at rest, in proportion to the sockets; `None` for an
+    /// unknown family. `family_model`: CPUID family and model, such as `6/85`.
     pub fn for_server(family_model: &str, name: &str, sockets: usize) -> Option<Self> {
-        if !is_server_part(name) {
+        if !is_server_processor_name(name) {
             return None;
         }
         let same_family = PUBLISHED.iter().filter(|row| {
             let mut models = row.family_model.split('|');
-            models.any(|model| model == family_model) && has_number(name, &row.number)
+            models.any(|model| model == family_model) && has_model_number_like(name, &row.number)
         });
         let row = same_family.min_by_key(|row| row.sockets.abs_diff(sockets))?;
         Some(Self {
             counts: AT_THE_WALL.to_owned(),
-            resting_mw: row.figure("median", row.median_w, sockets),
-            lowest_mw: row.figure("lowest", row.lowest_w, sockets),
-            highest_mw: row.figure("highest", row.highest_w, sockets),
-            first_core_mw: first_core(&row.family, family_model, sockets),
+            resting_mw: row.scaled_figure("median", row.median_w, sockets),
+            lowest_mw: row.scaled_figure("lowest", row.lowest_w, sockets),
+            highest_mw: row.scaled_figure("highest", row.highest_w, sockets),
+            first_core_mw: first_core_power(&row.family, family_model, sockets),
             source: "none".to_owned(),
         })
     }
 
-    /// Why the figures cannot be, with the key of the first wrong one.
-    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+    /// The first fault of the figures of power at rest: key and explanation.
+    pub(super) fn first_fault(&self) -> Option<(&'static str, &'static str)> {
         let figures = [&self.lowest_mw, &self.resting_mw, &self.highest_mw];
         let given: Vec<f64> = figures
             .into_iter()
@@ -124,8 +124,8 @@ impl Platform {
     }
 }
 
-/// The first core's power at the wall; not given where the package's counters have it.
-fn first_core(family: &str, family_model: &str, sockets: usize) -> Figure {
+/// The first core's power at the wall; not given where the package's energy counters include it.
+fn first_core_power(family: &str, family_model: &str, sockets: usize) -> Figure {
     if FIRST_CORE_BY_PACKAGE.contains(&family) {
         return Figure::default();
     }
@@ -141,9 +141,9 @@ fn first_core(family: &str, family_model: &str, sockets: usize) -> Figure {
     })
 }
 
-/// Whether a processor is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID models
-/// with them.
-fn is_server_part(name: &str) -> bool {
+/// Whether a processor's name is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID
+/// models with them.
+fn is_server_processor_name(name: &str) -> bool {
     let is_other = name.split_whitespace().any(|word| {
         let head = word.split_once('-').map_or("", |(head, _)| head);
         matches!(head.as_bytes(), [b'D' | b'W'] | [b'w', b'0'..=b'9'])
@@ -152,16 +152,16 @@ fn is_server_part(name: &str) -> bool {
 }
 
 /// Whether a processor's name has a model number of four digits like this one.
-fn has_number(name: &str, pattern: &str) -> bool {
+fn has_model_number_like(name: &str, pattern: &str) -> bool {
     if pattern.bytes().all(|b| b == b'?') {
         return true;
     }
     name.split(|c: char| !c.is_ascii_digit())
-        .any(|digits| fits_pattern(digits, pattern))
+        .any(|digits| fits_digit_pattern(digits, pattern))
 }
 
-/// Whether digits are those of a pattern with `?` for any digit.
-fn fits_pattern(digits: &str, pattern: &str) -> bool {
+/// Whether digits match a pattern with `?` for any digit.
+fn fits_digit_pattern(digits: &str, pattern: &str) -> bool {
     let mut pairs = digits.bytes().zip(pattern.bytes());
     digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)
 }

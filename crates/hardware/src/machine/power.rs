@@ -2,8 +2,8 @@
 //!
 //! Machine power is the sum of
 //! - for every CPU: [`Cluster::active_power`] when running, [`Cluster::idle_power`] when idle;
-//! - for every cluster: [`Cluster::on_power`] while it is up, else [`Cluster::off_power`];
-//! - for every cluster's uncore: [`Uncore::power`] at its clock, while the package is not down;
+//! - for every cluster: [`Cluster::power_when_up`] while it is up, else [`Cluster::power_when_down`];
+//! - for every cluster's uncore: [`Uncore::power_at_clock`] at its clock, while the package is not down;
 //! - for the package: [`Package::idle_power`] always, and [`Package::active_power`] on top while it is
 //!   not down. [`PackageSleep`] says when it is.
 //!
@@ -31,7 +31,7 @@ pub enum PowerScope {
 
 impl PowerScope {
     /// Name in files.
-    pub const fn key(self) -> &'static str {
+    pub const fn file_keyword(self) -> &'static str {
         match self {
             Self::Package => "package",
             Self::Board => "board",
@@ -40,7 +40,7 @@ impl PowerScope {
     }
 
     /// In words.
-    pub const fn name(self) -> &'static str {
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Package => "processor packages",
             Self::Board => "board",
@@ -94,38 +94,38 @@ pub struct PackageSleep {
 
 impl PackageSleep {
     /// The time from when the last CPU enters its deepest state until the package is down.
-    pub fn delay(&self) -> Nanoseconds {
+    pub fn time_until_down(&self) -> Nanoseconds {
         Nanoseconds(self.hysteresis.0 + self.entry.0)
     }
 
     /// When the package is up again, if the last CPU entered its deepest state at `asleep` and one wakes up at `woken`:
     /// at once, unless it has begun to go down.
-    pub fn up_at(&self, asleep: Nanoseconds, woken: Nanoseconds) -> Nanoseconds {
+    pub fn power_up_time(&self, asleep: Nanoseconds, woken: Nanoseconds) -> Nanoseconds {
         if woken.0 <= asleep.0 + self.hysteresis.0 {
             return woken;
         }
-        Nanoseconds(woken.0.max(asleep.0 + self.delay().0) + self.exit.0)
+        Nanoseconds(woken.0.max(asleep.0 + self.time_until_down().0) + self.exit.0)
     }
 }
 
 impl Package {
     /// When it goes down and comes up.
-    pub fn sleep(&self) -> PackageSleep {
+    pub fn sleep_times(&self) -> PackageSleep {
         PackageSleep {
-            hysteresis: self.hysteresis_us.micros(),
-            entry: self.entry_us.micros(),
-            exit: self.exit_us.micros(),
+            hysteresis: self.hysteresis_us.micros_to_time(),
+            entry: self.entry_us.micros_to_time(),
+            exit: self.exit_us.micros_to_time(),
         }
     }
 
     /// Power while every CPU is in the deepest state.
     pub fn idle_power(&self) -> Microwatts {
-        self.idle_mw.milliwatts()
+        self.idle_mw.milliwatts_to_power()
     }
 
     /// What is drawn besides while the package is not down.
     pub fn active_power(&self) -> Microwatts {
-        self.active_mw.milliwatts()
+        self.active_mw.milliwatts_to_power()
     }
 }
 
@@ -158,16 +158,16 @@ pub struct Uncore {
 
 impl Uncore {
     /// Its clock while the fastest CPU runs at `fastest`: as fast, within its limits.
-    pub fn clock(&self, fastest: Kilohertz) -> Kilohertz {
+    pub fn clock_within_limits(&self, fastest: Kilohertz) -> Kilohertz {
         let [lowest, highest] =
             [&self.min_mhz, &self.max_mhz].map(|mhz| (mhz.value * 1e3).round() as u32);
         Kilohertz(fastest.0.clamp(lowest, highest.max(lowest)))
     }
 
     /// Power of one cluster's uncore at a clock: coefficient x f x V^2.
-    pub fn power(&self, clock: Kilohertz) -> Microwatts {
+    pub fn power_at_clock(&self, clock: Kilohertz) -> Microwatts {
         let mhz = f64::from(clock.0) / 1e3;
-        let uv = interpolate(
+        let uv = interpolate_linearly(
             mhz,
             [self.min_mhz.value, self.max_mhz.value],
             [self.lowest_uv.value, self.highest_uv.value],
@@ -178,7 +178,7 @@ impl Uncore {
 }
 
 /// The value at `at` on the line through (`from[0]`, `to[0]`) and (`from[1]`, `to[1]`).
-fn interpolate(at: f64, from: [f64; 2], to: [f64; 2]) -> f64 {
+fn interpolate_linearly(at: f64, from: [f64; 2], to: [f64; 2]) -> f64 {
     let range = from[1] - from[0];
     let along = if range > 0.0 {
         (at - from[0]) / range
@@ -190,15 +190,15 @@ fn interpolate(at: f64, from: [f64; 2], to: [f64; 2]) -> f64 {
 
 impl MachineIdleState {
     /// Power of a CPU in this state; 0 without a figure. For a polling state see [`Cluster::idle_power`].
-    pub fn power(&self) -> Microwatts {
-        self.power_mw.milliwatts()
+    pub fn own_power(&self) -> Microwatts {
+        self.power_mw.milliwatts_to_power()
     }
 }
 
 impl Cluster {
     /// Supply voltage at an operating point in volts: its own, else on the line from the slowest
     /// to the fastest. `None` if neither is given.
-    pub fn volts(&self, opp: &Opp) -> Option<f64> {
+    pub fn voltage_at(&self, opp: &Opp) -> Option<f64> {
         if opp.uv > 0 {
             return Some(f64::from(opp.uv) / 1e6);
         }
@@ -206,7 +206,7 @@ impl Cluster {
             return None;
         }
         let (slowest, fastest) = (self.opps.first()?.khz, self.opps.last()?.khz);
-        let uv = interpolate(
+        let uv = interpolate_linearly(
             f64::from(opp.khz),
             [slowest, fastest].map(f64::from),
             [self.lowest_uv.value, self.highest_uv.value],
@@ -216,7 +216,7 @@ impl Cluster {
 
     /// Power of a CPU that runs at an operating point: coefficient x f x V^2, and the static part.
     pub fn active_power(&self, opp: &Opp) -> Microwatts {
-        let volts = self.volts(opp).unwrap_or(0.0);
+        let volts = self.voltage_at(opp).unwrap_or(0.0);
         let mhz = f64::from(opp.khz) / 1e3;
         let dynamic = self.dynamic_power_uw_per_mhz_v2.value * mhz * volts * volts;
         Microwatts((dynamic + self.static_mw.value * 1e3).round() as u64)
@@ -228,7 +228,7 @@ impl Cluster {
         if state.polling && !state.power_mw.is_given() {
             self.active_power(opp)
         } else {
-            state.power()
+            state.own_power()
         }
     }
 
@@ -238,20 +238,20 @@ impl Cluster {
     /// clock. On an EPYC 7502 18 of 21 to 24 us do not (both measured at several clocks).
     pub fn transition_power(&self, state: &MachineIdleState) -> Microwatts {
         if state.transition_mw.is_given() {
-            state.transition_mw.milliwatts()
+            state.transition_mw.milliwatts_to_power()
         } else {
-            self.static_mw.milliwatts().max(state.power())
+            self.static_mw.milliwatts_to_power().max(state.own_power())
         }
     }
 
     /// Cluster power besides the CPUs while up.
-    pub fn on_power(&self) -> Microwatts {
-        self.cluster_on_mw.milliwatts()
+    pub fn power_when_up(&self) -> Microwatts {
+        self.cluster_on_mw.milliwatts_to_power()
     }
 
     /// Cluster power in a cluster idle state.
-    pub fn off_power(&self) -> Microwatts {
-        self.cluster_off_mw.milliwatts()
+    pub fn power_when_down(&self) -> Microwatts {
+        self.cluster_off_mw.milliwatts_to_power()
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
         let machine = Machine::find("rk3399").unwrap();
         let dynamic = |cluster: usize, opp: usize| {
             let c = &machine.cluster[cluster];
-            (c.active_power(&c.opps[opp]).0 - c.static_mw.milliwatts().0) as f64 / 1e3
+            (c.active_power(&c.opps[opp]).0 - c.static_mw.milliwatts_to_power().0) as f64 / 1e3
         };
         // 100 uW/(MHz V^2) x 408 MHz x (0.825 V)^2, and so on.
         for (cluster, opp, milliwatts) in
@@ -289,10 +289,10 @@ mod tests {
         ]
         .map(|(khz, uv)| Opp { khz, uv })
         .to_vec();
-        assert_eq!(c.volts(&c.opps[1]), None);
-        c.lowest_uv = Figure::plain(600_000.0);
-        c.highest_uv = Figure::plain(1_000_000.0);
-        let volts: Vec<_> = c.opps.iter().map(|o| c.volts(o)).collect();
+        assert_eq!(c.voltage_at(&c.opps[1]), None);
+        c.lowest_uv = Figure::covered_by_table_source(600_000.0);
+        c.highest_uv = Figure::covered_by_table_source(1_000_000.0);
+        let volts: Vec<_> = c.opps.iter().map(|o| c.voltage_at(o)).collect();
         assert_eq!(volts, [Some(0.6), Some(0.7), Some(0.7), Some(1.0)]);
     }
 
@@ -304,7 +304,7 @@ mod tests {
             exit: Nanoseconds(40),
         };
         let woken = [1000, 1100, 1101, 1130, 1131, 5000];
-        let up_at = woken.map(|at| sleep.up_at(Nanoseconds(1000), Nanoseconds(at)).0);
+        let up_at = woken.map(|at| sleep.power_up_time(Nanoseconds(1000), Nanoseconds(at)).0);
         assert_eq!(up_at, [1000, 1100, 1170, 1170, 1171, 5040]);
     }
 
@@ -312,15 +312,15 @@ mod tests {
     fn an_uncore_follows_the_fastest_cpu_within_its_limits() {
         let machine = Machine::find("skylake-2s-server").unwrap();
         let uncore = machine.uncore.unwrap();
-        let clock = |mhz: u32| uncore.clock(Kilohertz(mhz * 1000)).0 / 1000;
+        let clock = |mhz: u32| uncore.clock_within_limits(Kilohertz(mhz * 1000)).0 / 1000;
         assert_eq!(
             [1000, 1200, 2100, 3700].map(clock),
             [1200, 1200, 2100, 2400]
         );
-        let watts = |mhz: u32| uncore.power(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
+        let watts = |mhz: u32| uncore.power_at_clock(Kilohertz(mhz * 1000)).0 as f64 / 1e6;
         // Half the clock, and a fifth less voltage.
         assert!((watts(1200) / watts(2400) - 0.5 * 0.8 * 0.8).abs() < 1e-6);
-        assert_eq!(uncore.power(Kilohertz(0)).0, 0);
+        assert_eq!(uncore.power_at_clock(Kilohertz(0)).0, 0);
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
         state.polling = true;
         state.power_mw = Figure::default();
         assert_eq!(c.idle_power(&state, &c.opps[3]), c.active_power(&c.opps[3]));
-        state.power_mw = Figure::plain(1.5);
+        state.power_mw = Figure::covered_by_table_source(1.5);
         assert_eq!(c.idle_power(&state, &c.opps[3]), Microwatts(1500));
     }
 }

@@ -30,14 +30,14 @@ pub struct PowerLimit {
     #[serde(default)]
     pub pl2_window_ms: Figure,
     /// How many clusters, in order, are one package and share the limits. Absent: 1.
-    #[serde(default = "one")]
+    #[serde(default = "default_of_one")]
     pub clusters: usize,
     /// Source of the table's plain figures.
     pub source: String,
 }
 
 impl PowerLimit {
-    /// Each limit with its window, long-term limit first.
+    /// Each power limit with its averaging window, long-term limit first.
     pub fn limits(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
         let pl1 = (&self.pl1_mw, &self.pl1_window_ms);
         let pl2 = (&self.pl2_mw, &self.pl2_window_ms);
@@ -46,12 +46,12 @@ impl PowerLimit {
             .filter(|(limit, _)| limit.is_given())
             .map(|(limit, window)| {
                 let ns = (window.value * 1e6).round() as u64;
-                (limit.milliwatts(), Nanoseconds(ns))
+                (limit.milliwatts_to_power(), Nanoseconds(ns))
             })
     }
 
-    /// The first impossible value on a machine with `clusters` clusters: key and explanation.
-    pub(super) fn fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
+    /// The first impossible value of the limits on a machine with `clusters` clusters: key and explanation.
+    pub(super) fn first_fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
         if self.pl2_mw.is_given() && self.pl2_mw.value < self.pl1_mw.value {
             Some(("pl2_mw", "the short-term limit is no lower than pl1_mw"))
         } else if self.pl2_mw.is_given() && !self.pl2_window_ms.is_given() {
@@ -68,6 +68,6 @@ impl PowerLimit {
     }
 }
 
-const fn one() -> usize {
+const fn default_of_one() -> usize {
     1
 }

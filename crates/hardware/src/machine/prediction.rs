@@ -12,7 +12,7 @@ pub struct PredictionError {
     /// Jobs compared; no figure of the file was fitted to them.
     pub jobs: usize,
     /// Rounds of calibrating, predicting and measuring. Absent: 1.
-    #[serde(default = "one_round")]
+    #[serde(default = "default_rounds")]
     pub rounds: usize,
     /// Difference of the mean latency in per cent, without sign.
     pub mean_percent: f64,
@@ -60,8 +60,8 @@ pub struct RankingAgreement {
     pub alike: usize,
 }
 
-/// Rounds of a file that names none.
-const fn one_round() -> usize {
+/// Number of rounds where a file gives none.
+const fn default_rounds() -> usize {
     1
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for MetricErrors {
 }
 
 impl PredictionError {
-    /// Differences of the three metrics that every job has.
+    /// Differences between prediction and machine, of the three metrics that every job has.
     pub const fn metric_errors(&self) -> MetricErrors {
         MetricErrors {
             mean_percent: self.mean_percent,

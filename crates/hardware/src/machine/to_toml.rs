@@ -6,61 +6,61 @@ use toml::{Table, Value};
 
 use super::{DriveModel, DrivePower, Figure, Machine, MachineError};
 
-/// List elements per line, so that operating points do not make a very long line.
+/// Number of list elements per line, so that operating points do not make a very long line.
 const IN_A_LINE: usize = 4;
-/// The tables that a cluster has: too long for a line.
+/// Names of the nested tables of a cluster, which are too long for a line.
 const IDLE_STATE: &str = "idle_state";
 
 impl Machine {
-    /// Writes a file that [`Machine::parse`] reads back without loss. If all power figures of a drive are assumed,
-    /// only the declared states are written.
+    /// Writes a machine file that [`Machine::parse`] reads back without loss. If all power figures of a drive are
+    /// assumed, only the declared states are written.
     ///
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
         self.write_tables()
-            .map_err(|e| MachineError::invalid(&self.name, "machine", e.to_string()))
+            .map_err(|e| MachineError::invalid_value(&self.name, "machine", e.to_string()))
     }
 
     fn write_tables(&self) -> Result<String, toml::ser::Error> {
         let mut table = Table::try_from(self)?;
         let drive = table.get_mut("drive");
-        let nested = drive.map(|drive| take_nested(&self.drive, drive));
+        let nested = drive.map(|drive| take_nested_tables(&self.drive, drive));
         let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
         if let Some(nested) = nested {
-            nested?.write(&mut text, "drive")?;
+            nested?.write_under_key(&mut text, "drive")?;
         }
         if let Some(Value::Array(others)) = others {
             for (model, mut drive) in self.other_drives.iter().zip(others) {
-                let nested = take_nested(model, &mut drive)?;
+                let nested = take_nested_tables(model, &mut drive)?;
                 let _ = write!(text, "\n[[other_drive]]\n");
-                write_lines(&mut text, drive.as_table().into_iter().flatten());
-                nested.write(&mut text, "other_drive")?;
+                write_key_lines(&mut text, drive.as_table().into_iter().flatten());
+                nested.write_under_key(&mut text, "other_drive")?;
             }
         }
         Ok(text)
     }
 }
 
-/// Nested tables of a drive, written after the other keys.
+/// Tables nested in a drive, which are written after the drive's other keys.
 #[derive(Default)]
 struct Nested {
-    /// Power figures beyond the declared states.
+    /// The drive's power figures beyond the declared states.
     power: Option<Table>,
     /// The others.
     plain: Table,
 }
 
-/// Moves the nested tables out of a drive.
-fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
+/// Moves the nested tables out of a drive, so that they are written later.
+fn take_nested_tables(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
     let mut nested = Nested::default();
     let (Value::Table(drive), Some(power)) = (drive, &model.power) else {
         return Ok(nested);
     };
     if let Some(Value::Table(mut table)) = drive.remove("power") {
-        if table == Table::try_from(DrivePower::declared(&power.declared))? {
+        if table == Table::try_from(DrivePower::from_declared_states(&power.declared))? {
             nested.plain.extend(table.remove_entry("declared"));
         } else {
             nested.power = Some(table);
@@ -71,26 +71,26 @@ fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::se
 }
 
 impl Nested {
-    /// Writes the tables under the last drive with this key.
-    fn write(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
+    /// Writes the nested tables under the last drive with this key.
+    fn write_under_key(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
         if let Some(mut power) = self.power.take() {
             let (declared, states) = (power.remove_entry("declared"), power.remove("states"));
             let _ = write!(text, "\n[{key}.power]\n");
-            write_lines(text, power.iter());
+            write_key_lines(text, power.iter());
             for state in states.iter().filter_map(Value::as_array).flatten() {
                 let _ = write!(text, "\n[[{key}.power.states]]\n");
-                write_lines(text, state.as_table().into_iter().flatten());
+                write_key_lines(text, state.as_table().into_iter().flatten());
             }
             let declared = Value::Table(declared.into_iter().collect());
             let power = Table::from_iter([("power".to_owned(), declared)]);
-            write_below(text, key, power)?;
+            write_tables_below(text, key, power)?;
         }
-        write_below(text, key, self.plain)
+        write_tables_below(text, key, self.plain)
     }
 }
 
 /// Writes tables below a key.
-fn write_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::ser::Error> {
+fn write_tables_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::ser::Error> {
     if tables.is_empty() {
         return Ok(());
     }
@@ -102,7 +102,7 @@ fn write_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::
 fn write_machine(text: &mut String, table: &Table) {
     let (sections, plain): (Vec<_>, Vec<_>) =
         table.iter().partition(|(_, value)| is_section(value));
-    write_lines(text, plain.into_iter());
+    write_key_lines(text, plain.into_iter());
     for (key, value) in sections {
         let (open, close, tables) = match value {
             Value::Array(list) => ("[[", "]]", list.iter().collect()),
@@ -110,48 +110,48 @@ fn write_machine(text: &mut String, table: &Table) {
         };
         for table in tables.into_iter().filter_map(Value::as_table) {
             let _ = write!(text, "\n{open}{key}{close}\n");
-            write_lines(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
+            write_key_lines(text, table.iter().filter(|(key, _)| *key != IDLE_STATE));
             let own = table.get(IDLE_STATE).and_then(Value::as_array);
             for state in own.into_iter().flatten().filter_map(Value::as_table) {
                 let _ = write!(text, "\n[[{key}.{IDLE_STATE}]]\n");
-                write_lines(text, state.iter());
+                write_key_lines(text, state.iter());
             }
         }
     }
 }
 
-/// Whether a value is written as tables of its own.
+/// Whether a value is written as tables of its own, rather than in one line.
 fn is_section(value: &Value) -> bool {
     match value {
-        Value::Table(table) => figure(table).is_none(),
+        Value::Table(table) => short_figure_text(table).is_none(),
         Value::Array(list) => list.first().is_some_and(Value::is_table),
         _ => false,
     }
 }
 
-fn write_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
+fn write_key_lines<'a>(text: &mut String, entries: impl Iterator<Item = (&'a String, &'a Value)>) {
     for (key, value) in entries {
-        if let Some(value) = inline(value) {
+        if let Some(value) = value_in_one_line(value) {
             let _ = writeln!(text, "{key} = {value}");
         }
     }
 }
 
-/// A value in one line; `None` for a figure that the machine does not give.
-fn inline(value: &Value) -> Option<String> {
+/// A TOML value in one line; `None` for a figure that the machine does not give.
+fn value_in_one_line(value: &Value) -> Option<String> {
     match value {
         Value::Table(table) => {
-            if let Some(figure) = figure(table) {
+            if let Some(figure) = short_figure_text(table) {
                 return figure;
             }
             let entries: Vec<String> = table
                 .iter()
-                .filter_map(|(key, value)| Some(format!("{key} = {}", inline(value)?)))
+                .filter_map(|(key, value)| Some(format!("{key} = {}", value_in_one_line(value)?)))
                 .collect();
             Some(format!("{{ {} }}", entries.join(", ")))
         }
         Value::Array(list) => {
-            let items: Vec<String> = list.iter().filter_map(inline).collect();
+            let items: Vec<String> = list.iter().filter_map(value_in_one_line).collect();
             let lines: Vec<String> = items.chunks(IN_A_LINE).map(|c| c.join(", ")).collect();
             Some(match lines.as_slice() {
                 [] => "[]".to_owned(),
@@ -159,23 +159,23 @@ fn inline(value: &Value) -> Option<String> {
                 lines => format!("[\n  {},\n]", lines.join(",\n  ")),
             })
         }
-        Value::Float(number) => Some(number_text(*number)),
+        Value::Float(number) => Some(format_number(*number)),
         other => Some(other.to_string()),
     }
 }
 
 impl Figure {
     /// The figure as a machine file has it, such as `{ value = 3.5, source = "..." }`; `None` if it is not given.
-    pub fn to_toml(&self) -> Option<String> {
-        inline(&Value::try_from(self).ok()?)
+    pub fn to_toml_text(&self) -> Option<String> {
+        value_in_one_line(&Value::try_from(self).ok()?)
     }
 }
 
-/// A figure in its short form: outer `None`, if the table is none; inner `None`, if it is not given.
+/// A figure in its short form: outer `None`, if the table is no figure; inner `None`, if it is not given.
 #[expect(clippy::option_option, reason = "two questions, two answers")]
-fn figure(table: &Table) -> Option<Option<String>> {
+fn short_figure_text(table: &Table) -> Option<Option<String>> {
     let (value, origin) = (table.get("value")?.as_float()?, table.get("origin")?);
-    let value = number_text(value);
+    let value = format_number(value);
     Some(match origin {
         Value::String(word) if word == "default" => None,
         Value::Table(because) => because
@@ -186,8 +186,8 @@ fn figure(table: &Table) -> Option<Option<String>> {
     })
 }
 
-/// Whole numbers without a fraction, as people write them.
-fn number_text(number: f64) -> String {
+/// Formats a number; whole numbers have no fraction, as people write them.
+fn format_number(number: f64) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         format!("{number:.0}")
     } else {
@@ -198,14 +198,16 @@ fn number_text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::builtin_names;
+    use crate::machine::builtin_machine_names;
     use crate::machine::drive_file::BUILTIN;
     use crate::recorded;
 
     #[test]
     fn every_machine_comes_back_as_it_was() {
-        let recorded = recorded::systems().iter().filter(|s| s.idle.is_some());
-        let names = builtin_names().chain(recorded.map(|s| s.name.as_str()));
+        let recorded = recorded::builtin_recorded_systems()
+            .iter()
+            .filter(|s| s.idle.is_some());
+        let names = builtin_machine_names().chain(recorded.map(|s| s.name.as_str()));
         for name in names {
             let machine = Machine::find(name).unwrap();
             let text = machine.to_toml().unwrap();

@@ -43,7 +43,7 @@ pub struct BlockLayerView {
 
 impl BlockCounters {
     pub(super) fn read(root: &Root, disk: &str) -> Option<Self> {
-        let text = root.optional(&format!("sys/block/{disk}/stat"))?;
+        let text = root.read_text_if_readable(&format!("sys/block/{disk}/stat"))?;
         let parsed: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
         match parsed.ok()?[..] {
             [

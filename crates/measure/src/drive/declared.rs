@@ -21,12 +21,13 @@ pub struct DeclaredSleep {
 impl DeclaredSleep {
     /// Transitions of an NVMe disk, shortest idle time first. Empty for other disks, without APST, or without root.
     pub fn read(system: &System, disk: &str) -> Vec<Self> {
-        let Some(controller) = system.controller(disk) else {
+        let Some(controller) = system.controller_of_namespace(disk) else {
             return Vec::new();
         };
         let root = system.root();
-        let feature = ApstFeature::get(&*nvme::admin(root, &controller));
-        let drive = nvme::identify(root, &controller);
+        let feature =
+            ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, &controller));
+        let drive = nvme::read_drive_identity(root, &controller);
         let (Ok(feature), Ok(drive)) = (feature, drive) else {
             return Vec::new();
         };

@@ -100,7 +100,7 @@ impl DriveMeasurement {
             kernel: self.conditions.kernel.clone(),
             what: what.to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 
     /// Median time of a flush.
@@ -156,7 +156,7 @@ impl DriveMeasurement {
             kernel: self.conditions.kernel.clone(),
             what: what.to_owned(),
         };
-        Figure::measured(value, measurement)
+        Figure::measured_here(value, measurement)
     }
 
     /// The figures of a machine file's drive, by key. A direction that was not measured is left out.
@@ -238,7 +238,7 @@ impl DriveMeasurement {
             kernel: self.conditions.kernel.clone(),
             what: "between the longest pause that left reads fast and the shortest that made them slow".to_owned(),
         };
-        Figure::measured(((low * high).sqrt() * 1e3).round() / 1e3, measurement)
+        Figure::measured_here(((low * high).sqrt() * 1e3).round() / 1e3, measurement)
     }
 
     /// Replaces a drive model's figures by measured figures.
@@ -264,7 +264,7 @@ impl DriveMeasurement {
     pub fn to_toml(&self) -> String {
         let mut text = String::from("[drive]\n");
         for (key, figure) in self.figures() {
-            if let Some(value) = figure.to_toml() {
+            if let Some(value) = figure.to_toml_text() {
                 let _ = writeln!(text, "{key} = {value}");
             }
         }

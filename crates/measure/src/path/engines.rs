@@ -90,7 +90,7 @@ pub(super) fn run_engine(
 }
 
 fn has_poll_queues(root: &Root, disk: Option<&str>) -> bool {
-    disk.is_some_and(|disk| root.number(&format!("sys/block/{disk}/queue/io_poll")) == Some(1))
+    disk.is_some_and(|disk| root.read_number_if_readable(&format!("sys/block/{disk}/queue/io_poll")) == Some(1))
 }
 
 /// What fio printed; `None` after cancellation, which ends fio.
@@ -185,7 +185,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let queue = folder.path().join("sys/block/nvme0n1/queue");
         std::fs::create_dir_all(&queue).unwrap();
-        let root = Root::at(folder.path());
+        let root = Root::at_directory(folder.path());
         std::fs::write(queue.join("io_poll"), "0\n").unwrap();
         assert!(!has_poll_queues(&root, Some("nvme0n1")));
         std::fs::write(queue.join("io_poll"), "1\n").unwrap();

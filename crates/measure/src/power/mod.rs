@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
-use wakepath_system::setting::find;
+use wakepath_system::setting::find_setting;
 use wakepath_system::{At, Root, SettingKey, StateInfo, System};
 
 use self::source::PowerReading;
@@ -199,8 +199,8 @@ impl PowerPlan {
 
     /// Settings to change, each with a possible value.
     fn settings(&self) -> Vec<(SettingKey, String)> {
-        let governor =
-            find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+        let governor = find_setting("idle-governor")
+            .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
         let mut all: Vec<(SettingKey, String)> = governor
             .zip(self.governor.map(str::to_owned))
             .into_iter()
@@ -221,7 +221,7 @@ fn common_states(system: &System, cpus: &[usize]) -> Vec<StateInfo> {
     let Some(first) = cpus.first() else {
         return Vec::new();
     };
-    let states = system.idle_states(*first);
+    let states = system.read_idle_states(*first);
     let own = state_names(system, *first);
     if cpus.iter().all(|cpu| state_names(system, *cpu) == own) {
         states
@@ -231,7 +231,7 @@ fn common_states(system: &System, cpus: &[usize]) -> Vec<StateInfo> {
 }
 
 fn state_names(system: &System, cpu: usize) -> Vec<String> {
-    let states = system.idle_states(cpu).into_iter();
+    let states = system.read_idle_states(cpu).into_iter();
     states.map(|state| state.name).collect()
 }
 
@@ -252,8 +252,8 @@ pub fn measure(
             notes: Vec::new(),
         };
         // The lock first: an earlier plan could be out of date.
-        let session = Session::open(system)?;
-        Some(session.reserve(&SettingsPlan::new(system, wanted)?)?)
+        let session = Session::open_and_recover(system)?;
+        Some(session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)?)
     };
     let conditions = Conditions::observe(system, control);
     let mut result = PowerMeasurement {
@@ -264,7 +264,7 @@ pub fn measure(
         conditions,
     };
     let outcome = run_conditions(system, plan, hold.as_ref(), &mut result, control);
-    let released = hold.map_or(Ok(None), Hold::release);
+    let released = hold.map_or(Ok(None), Hold::put_back_and_release);
     match MeasureError::combine_with_release(outcome, released.map_err(MeasureError::from))? {
         Ok(Some((_, restored))) => {
             result.notes.extend(restored.notes);
@@ -293,14 +293,15 @@ fn run_conditions(
     result: &mut PowerMeasurement,
     control: ExperimentControl<'_>,
 ) -> Result<(), MeasureError> {
-    let governor = find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+    let governor = find_setting("idle-governor")
+        .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     for condition in &plan.conditions {
         if control.is_cancelled() {
             break;
         }
         if let (PowerCondition::State(name), Some(hold)) = (condition, hold) {
             if let Some((key, value)) = governor.as_ref().zip(plan.governor) {
-                hold.set(key, Some(value))?;
+                hold.write_or_put_back(key, Some(value))?;
             }
             allow_only_state_of(plan, hold, name)?;
         }
@@ -344,7 +345,7 @@ fn allow_only_state_of(plan: &PowerPlan, hold: &Hold, name: &str) -> Result<(), 
                 .iter()
                 .filter_map(|cpu| state_key(*cpu, state.index))
             {
-                hold.set(&key, Some(value))?;
+                hold.write_or_put_back(&key, Some(value))?;
             }
         }
     }

@@ -77,10 +77,13 @@ impl PowerSource {
             return None;
         }
         match &self.reading {
-            Reading::Energy { path, .. } => root.number(path).map(PowerReading::Energy),
-            Reading::Power { path } => root.number(path).map(PowerReading::Power),
+            Reading::Energy { path, .. } => {
+                root.read_number_if_readable(path).map(PowerReading::Energy)
+            }
+            Reading::Power { path } => root.read_number_if_readable(path).map(PowerReading::Power),
             Reading::CurrentAndVoltage { current, voltage } => {
-                let product = u128::from(root.number(current)?) * u128::from(root.number(voltage)?);
+                let product = u128::from(root.read_number_if_readable(current)?)
+                    * u128::from(root.read_number_if_readable(voltage)?);
                 u64::try_from(product / 1_000_000)
                     .ok()
                     .map(PowerReading::Power)
@@ -117,7 +120,7 @@ impl PowerSource {
 }
 
 fn is_discharging(root: &Root, status: &str) -> bool {
-    let text = root.optional(status);
+    let text = root.read_text_if_readable(status);
     text.is_some_and(|text| text.trim() == "Discharging")
 }
 
@@ -125,15 +128,15 @@ fn is_discharging(root: &Root, status: &str) -> bool {
 fn find_rapl(root: &Root) -> Vec<PowerSource> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
-    let mut zones = root.names(POWERCAP);
+    let mut zones = root.list_names(POWERCAP);
     // By MSR before by MMIO.
     zones.sort_by_key(|zone| (zone.contains("mmio"), zone.clone()));
     for zone in zones.iter().filter(|zone| zone.contains(':')) {
         let directory = format!("{POWERCAP}/{zone}");
-        let Some(name) = root.optional(&format!("{directory}/name")) else {
+        let Some(name) = root.read_text_if_readable(&format!("{directory}/name")) else {
             continue;
         };
-        let name = printable::one_line(name.trim()).into_owned();
+        let name = printable::escape_for_one_line(name.trim()).into_owned();
         // The same package is there by MSR and by MMIO; domains inside of packages share their names.
         let is_inside = zone.matches(':').count() > 1;
         let name = if is_inside {
@@ -147,7 +150,7 @@ fn find_rapl(root: &Root) -> Vec<PowerSource> {
             reading: Reading::Energy {
                 path: format!("{directory}/energy_uj"),
                 wraps_after: root
-                    .number(&format!("{directory}/max_energy_range_uj"))
+                    .read_number_if_readable(&format!("{directory}/max_energy_range_uj"))
                     .unwrap_or(0),
             },
             status: None,
@@ -161,7 +164,7 @@ fn find_rapl(root: &Root) -> Vec<PowerSource> {
 
 fn find_sensors(root: &Root) -> Vec<PowerSource> {
     let mut found = Vec::new();
-    let mut chips = root.names(HWMON);
+    let mut chips = root.list_names(HWMON);
     chips.sort();
     let chip_names: Vec<String> = chips.iter().map(|chip| name_chip(root, chip)).collect();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
@@ -175,14 +178,14 @@ fn find_sensors(root: &Root) -> Vec<PowerSource> {
         } else {
             chip_name.clone()
         };
-        let mut files = root.names(&directory);
+        let mut files = root.list_names(&directory);
         files.sort();
         for file in files {
             let is_power = file.starts_with("power")
                 && (file.ends_with("_average") || file.ends_with("_input"));
             if is_power {
                 found.push(PowerSource {
-                    name: printable::one_line(&format!("{name} {file}")).into_owned(),
+                    name: printable::escape_for_one_line(&format!("{name} {file}")).into_owned(),
                     kind: PowerSourceKind::Hwmon,
                     reading: Reading::Power {
                         path: format!("{directory}/{file}"),
@@ -197,17 +200,17 @@ fn find_sensors(root: &Root) -> Vec<PowerSource> {
 
 /// What a chip calls itself; its directory's name where it says nothing.
 fn name_chip(root: &Root, chip: &str) -> String {
-    let told = root.optional(&format!("{HWMON}/{chip}/name"));
+    let told = root.read_text_if_readable(&format!("{HWMON}/{chip}/name"));
     told.map_or_else(|| chip.to_owned(), |name| name.trim().to_owned())
 }
 
 fn find_batteries(root: &Root) -> Vec<PowerSource> {
     let mut found = Vec::new();
-    let mut supplies = root.names(BATTERIES);
+    let mut supplies = root.list_names(BATTERIES);
     supplies.sort();
     for supply in &supplies {
         let directory = format!("{BATTERIES}/{supply}");
-        let kind = root.optional(&format!("{directory}/type"));
+        let kind = root.read_text_if_readable(&format!("{directory}/type"));
         if kind.is_none_or(|kind| kind.trim() != "Battery") {
             continue;
         }
@@ -222,7 +225,7 @@ fn find_batteries(root: &Root) -> Vec<PowerSource> {
             }
         };
         found.push(PowerSource {
-            name: printable::one_line(supply).into_owned(),
+            name: printable::escape_for_one_line(supply).into_owned(),
             kind: PowerSourceKind::Battery,
             reading,
             status: Some(format!("{directory}/status")),
@@ -268,7 +271,7 @@ mod tests {
         ] {
             write(at, &format!("{BATTERIES}/BAT0/{file}"), text);
         }
-        let root = Root::at(at);
+        let root = Root::at_directory(at);
         let found = PowerSource::find_all(&root);
         let names: Vec<&str> = found.iter().map(|source| source.name.as_str()).collect();
         assert_eq!(
@@ -286,7 +289,7 @@ mod tests {
     }
 
     fn name_all(at: &Path) -> Vec<String> {
-        let found = PowerSource::find_all(&Root::at(at));
+        let found = PowerSource::find_all(&Root::at_directory(at));
         found.into_iter().map(|source| source.name).collect()
     }
 
@@ -330,8 +333,8 @@ mod tests {
             &format!("{POWERCAP}/intel-rapl:0/energy_uj"),
             "7",
         );
-        let found = PowerSource::find_all(&Root::at(directory.path()));
-        let energy = found[0].read(&Root::at(directory.path()));
+        let found = PowerSource::find_all(&Root::at_directory(directory.path()));
+        let energy = found[0].read(&Root::at_directory(directory.path()));
         assert_eq!((found.len(), energy), (1, Some(PowerReading::Energy(7))));
     }
 

@@ -32,7 +32,7 @@ impl CpuCounters {
             .map(|state| {
                 let directory = format!("{CPUS}/cpu{cpu}/cpuidle/state{state}");
                 let [usage, time_us, rejected] = ["usage", "time", "rejected"]
-                    .map(|file| root.number(&format!("{directory}/{file}")));
+                    .map(|file| root.read_number_if_readable(&format!("{directory}/{file}")));
                 Some(StateCounters {
                     usage: usage?,
                     time_us: time_us?,

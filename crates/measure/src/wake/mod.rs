@@ -24,8 +24,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use wakepath_hardware::machine::{Figure, Machine};
 use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
-use wakepath_system::capture::is_virtual;
-use wakepath_system::setting::find;
+use wakepath_system::capture::runs_under_hypervisor;
+use wakepath_system::setting::find_setting;
 use wakepath_system::{At, CPUS, SettingKey, System};
 use wakepath_units::Nanoseconds;
 
@@ -158,11 +158,11 @@ pub fn measure_with(
     };
     let outcome = experiment.run();
     let tallies = experiment.tallies;
-    let released = hold.map_or(Ok(None), Hold::release);
+    let released = hold.map_or(Ok(None), Hold::put_back_and_release);
     let released = released.map_err(MeasureError::from);
     let restored = MeasureError::combine_with_release(outcome, released)?;
     let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
-    if is_virtual(system.root()) {
+    if runs_under_hypervisor(system.root()) {
         result.notes.push(describe_guest(plan.forced));
     }
     let growing = result.wakes.iter().filter_map(|wake| {
@@ -199,19 +199,20 @@ fn describe_guest(forced: bool) -> String {
 
 /// Journals old values before any setting changes.
 fn reserve_settings(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
-    let session = Session::open(system)?;
+    let session = Session::open_and_recover(system)?;
     let wanted = WantedSetting {
         values: plan.settings(),
         notes: Vec::new(),
     };
-    let hold = session.reserve(&SettingsPlan::new(system, wanted)?)?;
-    let governor = find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+    let hold = session.reserve_for_changes(&SettingsPlan::from_wanted(system, wanted)?)?;
+    let governor = find_setting("idle-governor")
+        .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
     if let Some((key, name)) = governor.zip(plan.governor) {
-        hold.set(&key, Some(name))?;
+        hold.write_or_put_back(&key, Some(name))?;
     }
     for limits in &plan.clocks {
         for key in &limits.keys {
-            hold.set(key, Some(&limits.khz.to_string()))?;
+            hold.write_or_put_back(key, Some(&limits.khz.to_string()))?;
         }
     }
     Ok(hold)
@@ -281,7 +282,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
         // First on, then off: a CPU is never without a state.
         for (index, value) in std::iter::once((wanted, "0")).chain(others) {
             if let Some(key) = state_key(kind.cpu, index) {
-                hold.set(&key, Some(value))?;
+                hold.write_or_put_back(&key, Some(value))?;
             }
         }
         Ok(())
@@ -324,7 +325,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
 
     fn read_counters(&self, kind: &CpuGroup) -> Result<CpuCounters, MeasureError> {
         let root = self.system.root();
-        let online = root.optional(&format!("{CPUS}/cpu{}/online", kind.cpu));
+        let online = root.read_text_if_readable(&format!("{CPUS}/cpu{}/online", kind.cpu));
         let counters = CpuCounters::read(root, kind.cpu, kind.states.len());
         counters
             .filter(|_| online.as_deref() != Some("0"))
@@ -459,7 +460,7 @@ impl WakeMeasurement {
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         for (cpu, name, figure) in self.figures() {
-            let value = figure.to_toml().unwrap_or_default();
+            let value = figure.to_toml_text().unwrap_or_default();
             let name = toml::Value::String(name.to_owned());
             let _ = writeln!(
                 text,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use wakepath_system::setting::find;
+use wakepath_system::setting::find_setting;
 use wakepath_system::{At, SettingKey, StateInfo, System};
 use wakepath_units::Nanoseconds;
 
@@ -233,8 +233,8 @@ impl WakePlan {
         if !self.forced {
             return all;
         }
-        let governor =
-            find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+        let governor = find_setting("idle-governor")
+            .and_then(|setting| SettingKey::for_matching_scope(setting, At::System));
         all.extend(governor.zip(self.governor.map(str::to_owned)));
         for limits in &self.clocks {
             let khz = limits.khz.to_string();
@@ -262,20 +262,26 @@ impl WakePlan {
 
 /// The `disable` file of a CPU's state.
 pub(crate) fn state_key(cpu: usize, state: usize) -> Option<SettingKey> {
-    SettingKey::new(find("idle-state-off")?, At::IdleState { cpu, state })
+    SettingKey::for_matching_scope(
+        find_setting("idle-state-off")?,
+        At::IdleState { cpu, state },
+    )
 }
 
 /// Frequency limits of a CPU's policy; `None` without a policy.
 fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLimits> {
     let policies = system.cpufreq_policies();
     let mut owners = policies.into_iter();
-    let policy = owners.find(|policy| system.policy_cpus(*policy).contains(&cpu))?;
+    let policy = owners.find(|policy| system.cpus_of_cpufreq_policy(*policy).contains(&cpu))?;
     let (file, names) = match clock {
         HeldClock::Lowest => ("cpuinfo_min_freq", ["frequency-min", "frequency-max"]),
         HeldClock::Highest => ("cpuinfo_max_freq", ["frequency-max", "frequency-min"]),
     };
-    let [first, second] = names.map(|name| SettingKey::new(find(name)?, At::CpufreqPolicy(policy)));
-    let khz = system.root().number(&first.as_ref()?.beside(file))?;
+    let [first, second] = names
+        .map(|name| SettingKey::for_matching_scope(find_setting(name)?, At::CpufreqPolicy(policy)));
+    let khz = system
+        .root()
+        .read_number_if_readable(&first.as_ref()?.sibling_file_path(file))?;
     Some(ClockLimits {
         keys: [first?, second?],
         khz,
@@ -286,7 +292,7 @@ fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLim
 fn group_cpus(system: &System) -> Vec<CpuGroup> {
     let mut kinds: Vec<CpuGroup> = Vec::new();
     for cpu in system.cpus() {
-        let states = system.idle_states(cpu);
+        let states = system.read_idle_states(cpu);
         let known = kinds
             .iter_mut()
             .find(|kind| have_same_states(&kind.states, &states));
@@ -317,13 +323,13 @@ fn have_same_states(one: &[StateInfo], other: &[StateInfo]) -> bool {
 /// (`drivers/cpuidle/governors`, Linux 6.12). `None`: the present one will do.
 pub(crate) fn choose_governor(system: &System) -> Result<Option<&'static str>, MeasureError> {
     const OBEDIENT: [&str; 2] = ["menu", "teo"];
-    let present = system.idle_governor().unwrap_or_default();
+    let present = system.read_idle_governor().unwrap_or_default();
     if OBEDIENT.contains(&present.as_str()) {
         return Ok(None);
     }
     let listed = system
         .root()
-        .optional("sys/devices/system/cpu/cpuidle/available_governors")
+        .read_text_if_readable("sys/devices/system/cpu/cpuidle/available_governors")
         .unwrap_or_default();
     let known: Vec<&str> = listed.split_whitespace().collect();
     let chosen = OBEDIENT.iter().find(|name| known.contains(name));

@@ -36,7 +36,7 @@ fn folder() -> Option<tempfile::TempDir> {
 /// A captured machine whose latency limit can be held, and which counts no idle time.
 fn machine() -> (tempfile::TempDir, System) {
     let machine = copy_of_laptop();
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     (machine, system)
 }
 
@@ -194,7 +194,7 @@ fn an_end_by_signal_keeps_what_was_measured() {
 fn a_second_measurement_is_refused_before_anything_is_written() {
     let Some(folder) = folder() else { return };
     let (_machine, system) = machine();
-    let session = Session::open(&system).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
     let error = run(&system, new_file(folder.path(), 16), usize::MAX).unwrap_err();
     assert!(
         matches!(error, MeasureError::Settings(SettingsError::Locked { .. })),

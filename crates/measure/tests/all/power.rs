@@ -40,7 +40,7 @@ fn each_state_is_held_on_all_cpus_and_everything_is_put_back() {
     let machine = copy_of_laptop();
     give_sensor(machine.path());
     let before = content(machine.path());
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     let plan = PowerPlan::short(&system, true).unwrap();
     let seen: Mutex<Vec<[Vec<usize>; 2]>> = Mutex::new(Vec::new());
     let finished = |_: usize| {
@@ -79,7 +79,7 @@ fn a_machine_without_counters_gets_no_figures() {
     let machine = copy_of_laptop();
     give_sensor(machine.path());
     fs::remove_dir_all(machine.path().join("sys/class/hwmon")).unwrap();
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     let error = PowerPlan::new(&system, true, None).unwrap_err();
     assert!(matches!(error, MeasureError::Impossible(_)));
     assert!(error.to_string().contains("tells no power"), "{error}");

@@ -125,7 +125,7 @@ fn run_with(
 ) {
     let machine = copy_of_laptop();
     let before = settings(machine.path());
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     let plan = WakePlan::new(&system, sources, true, Some(Duration::from_secs(1))).unwrap();
     let (steps, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
     let finished = |done: usize| {
@@ -278,8 +278,11 @@ fn a_cpu_that_goes_away_ends_the_experiment_and_leaves_the_journal() {
     }
     let disable = machine.path().join(CPU).join("cpuidle/state2/disable");
     fs::write(&disable, "1\n").unwrap();
-    let system = System::new(Root::at(machine.path()));
-    Session::open(&system).unwrap().restore().unwrap();
+    let system = System::new(Root::at_directory(machine.path()));
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(fs::read_to_string(disable).unwrap(), "0\n");
 }
 
@@ -298,7 +301,7 @@ fn a_signal_ends_the_experiment_with_what_there_is() {
 fn a_clock_is_held_and_put_back() {
     let machine = copy_of_laptop();
     let before = settings(machine.path());
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     for (clock, file) in [
         (HeldClock::Lowest, "cpuinfo_min_freq"),
         (HeldClock::Highest, "cpuinfo_max_freq"),
@@ -342,9 +345,9 @@ fn a_clock_is_held_and_put_back() {
 fn a_second_experiment_is_refused() {
     let machine = copy_of_laptop();
     let before = content(machine.path());
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     let plan = WakePlan::new(&system, &[WakeSource::Task], true, None).unwrap();
-    let session = Session::open(&system).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
     let cancelled = AtomicBool::new(false);
     let sampler = FakeSampler {
         machine: machine.path().to_owned(),
@@ -370,7 +373,7 @@ fn a_second_experiment_is_refused() {
 #[test]
 fn machines_without_what_it_takes_are_refused() {
     let machine = copy_of_laptop();
-    let system = System::new(Root::at(machine.path()));
+    let system = System::new(Root::at_directory(machine.path()));
     let plan = |forced| WakePlan::new(&system, &[WakeSource::Task], forced, None);
     let governors = machine.path().join("sys/devices/system/cpu/cpuidle");
     fs::write(governors.join("current_governor"), "ladder\n").unwrap();
@@ -388,7 +391,7 @@ fn machines_without_what_it_takes_are_refused() {
     let error = plan(false).unwrap_err().to_string();
     assert!(error.contains("two CPUs"), "{error}");
     let empty = tempfile::tempdir().unwrap();
-    let nothing = System::new(Root::at(empty.path()));
+    let nothing = System::new(Root::at_directory(empty.path()));
     let error = WakePlan::new(&nothing, &[WakeSource::Task], true, None).unwrap_err();
     assert!(error.to_string().contains("no idle states"), "{error}");
 }

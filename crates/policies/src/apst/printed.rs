@@ -45,11 +45,11 @@ impl PrintedTable {
         if data.is_empty() || !data.iter().all(|byte| is_text(*byte)) && !pasted::is_utf16(data) {
             return Self::from_table_bytes(data, None);
         }
-        let text = pasted::without_hosts(pasted::decode(data))
+        let text = pasted::without_hosts(pasted::decode_text(data))
             .map_err(|several| NoPrintedTable::whole(several.to_string()))?;
         let lines: Vec<&str> = text
             .lines()
-            .map(|line| pasted::unquoted(line).1.trim())
+            .map(|line| pasted::quote_depth_and_text(line).1.trim())
             .collect();
         if text.contains("(ITPT)") {
             return Self::from_words(&lines);

@@ -33,7 +33,7 @@ impl Epp {
         if text == "default" {
             return Some(Self::Firmware);
         }
-        let number = quantity::whole(text)?;
+        let number = quantity::parse_whole_number(text)?;
         u8::try_from(number).ok().map(Self::Number)
     }
 

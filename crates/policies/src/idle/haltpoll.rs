@@ -35,7 +35,7 @@ impl Haltpoll {
         Self {
             table: StateTable::new(states),
             parameters,
-            drops_to_zero: version.has(&[(6, 12, 0)]),
+            drops_to_zero: version.has_change_released_in(&[(6, 12, 0)]),
             poll_limit: 0,
             last_state: 0,
             limit_hit: false,

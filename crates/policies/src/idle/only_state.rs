@@ -40,9 +40,9 @@ impl OnlyState {
     /// kernel's.
     pub fn in_place_of(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
         let kernel = policy.kernel().filter(|_| states.len() <= 1)?;
-        kernel.has(SKIPS).then(|| Self {
+        kernel.has_change_released_in(SKIPS).then(|| Self {
             table: StateTable::new(states),
-            stops_after_tick: kernel.has(STOPS_AFTER_TICK),
+            stops_after_tick: kernel.has_change_released_in(STOPS_AFTER_TICK),
         })
     }
 }

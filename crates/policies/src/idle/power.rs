@@ -34,7 +34,7 @@ impl IdlePower {
         let states = states.iter().zip(exit).map(|(state, exit)| StatePower {
             asleep: cluster.idle_power(state, opp),
             transition: cluster.transition_power(state),
-            entry: state.true_entry_us.micros(),
+            entry: state.true_entry_us.micros_to_time(),
             exit: *exit,
         });
         Self {

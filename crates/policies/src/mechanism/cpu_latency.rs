@@ -31,7 +31,8 @@ static STATE: Key<StateName> = Key {
     form: Form::Text(
         "a state by name such as C1E, or by number such as 1",
         |text| {
-            let index = quantity::whole(text).and_then(|index| usize::try_from(index).ok());
+            let index =
+                quantity::parse_whole_number(text).and_then(|index| usize::try_from(index).ok());
             index
                 .map(StateName::Index)
                 .or_else(|| state_name(text).map(StateName::Name))
@@ -48,7 +49,7 @@ static CPUS: Key<LatencyScope> = Key {
     },
     words: &[("all", LatencyScope::EachCpu)],
     form: Form::List("CPUs such as 0-3,8", |text| {
-        let cpus = cpus::parse(text).filter(|cpus| !cpus.is_empty());
+        let cpus = cpus::parse_cpu_list(text).filter(|cpus| !cpus.is_empty());
         cpus.map(LatencyScope::Cpus)
     }),
 };

@@ -18,7 +18,7 @@ pub(super) fn state_name(text: &str) -> Option<String> {
 
 /// A latency in whole microseconds, the kernel's resolution.
 pub(super) fn latency(text: &str) -> Option<Nanoseconds> {
-    quantity::time(text).filter(|time| time.0 % 1_000 == 0)
+    quantity::parse_time(text).filter(|time| time.0 % 1_000 == 0)
 }
 
 static CEILING: Key<StateLimit> = Key {

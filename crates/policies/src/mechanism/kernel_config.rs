@@ -16,7 +16,7 @@ static HZ: Key<TickRate> = Key {
     },
     words: &[],
     form: Form::Text("a whole number from 1 to 6250", |text| {
-        TickRate::new(u32::try_from(quantity::whole(text)?).ok()?)
+        TickRate::new(u32::try_from(quantity::parse_whole_number(text)?).ok()?)
     }),
 };
 static IRQ_TIME: Key<bool> = Key {

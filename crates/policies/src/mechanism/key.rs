@@ -99,11 +99,13 @@ impl<T: Clone> Key<T> {
         }
         match self.form {
             Form::WordsOnly => None,
-            Form::UpTo(most, make) => quantity::whole(text).filter(|n| *n <= most).map(make),
-            Form::Time(unit, most, make) => quantity::time(text)
+            Form::UpTo(most, make) => quantity::parse_whole_number(text)
+                .filter(|n| *n <= most)
+                .map(make),
+            Form::Time(unit, most, make) => quantity::parse_time(text)
                 .filter(|t| t.0 % unit.nanoseconds() == 0 && t.0 / unit.nanoseconds() <= most)
                 .map(make),
-            Form::Frequency(make) => quantity::frequency(text).map(make),
+            Form::Frequency(make) => quantity::parse_frequency(text).map(make),
             Form::Text(_, parse) | Form::List(_, parse) => parse(text),
         }
     }

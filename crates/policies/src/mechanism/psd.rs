@@ -57,7 +57,7 @@ static START_AFTER: Key<u32> = Key {
     },
     words: &[],
     form: Form::Text("a whole number from 1 to 1000", |text| {
-        let count = quantity::whole(text).filter(|n| (1..=1000).contains(n))?;
+        let count = quantity::parse_whole_number(text).filter(|n| (1..=1000).contains(n))?;
         u32::try_from(count).ok()
     }),
 };
@@ -75,7 +75,7 @@ static RULE: Key<LeaseRule> = choice(
 
 fn ceiling(text: &str) -> Option<LeaseCeiling> {
     if let Some(index) = text.strip_prefix("state:") {
-        let index = usize::try_from(quantity::whole(index)?).ok()?;
+        let index = usize::try_from(quantity::parse_whole_number(index)?).ok()?;
         return (index < MAX_STATES).then_some(LeaseCeiling::Of(Ceiling::State(index)));
     }
     let by_latency = latency(text).map(|limit| LeaseCeiling::Of(Ceiling::Latency(limit)));

@@ -1,6 +1,6 @@
 //! Profiles by name.
 
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 use super::declaration::{Profile, Tool};
 use super::published::{PROFILES, TOOLS};
@@ -54,7 +54,7 @@ pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecEr
             format!(
                 "`{name}` is no profile of {}{}",
                 tool.title,
-                suggestion(name, &known)
+                suggestion_with_known_names(name, &known)
             )
         };
         SpecError::Profile {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use wakepath_units::spelling::nearest;
+use wakepath_units::spelling::similar_name;
 
 use super::error::SpecError;
 use super::version::BARE;
@@ -147,7 +147,7 @@ impl PolicySpec {
     pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
         let changed = if self.mechanism.versioned {
             std::iter::once(kernel)
-                .chain(kernel.next_series())
+                .chain(kernel.first_releases_of_later_series())
                 .find_map(|version| self.at_version(Some(version)))
         } else {
             self.at_version(None)
@@ -413,7 +413,7 @@ fn find_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
         });
     }
     let mechanisms = MECHANISMS.iter().map(|known| known.name);
-    let meant = nearest(name, mechanisms.chain(profile_tools()));
+    let meant = similar_name(name, mechanisms.chain(profile_tools()));
     Err(SpecError::UnknownName {
         name: name.to_owned(),
         meant: meant.map_or_else(
@@ -431,7 +431,7 @@ fn check_key(
 ) -> Result<(&'static dyn AnyKey, String), SpecError> {
     let Some(known) = mechanism.key(key) else {
         let known: Vec<_> = mechanism.keys.iter().map(|k| k.info().name).collect();
-        let suggestion = nearest(key, known.iter().copied())
+        let suggestion = similar_name(key, known.iter().copied())
             .map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         return Err(SpecError::UnknownKey {
             name: mechanism.name,

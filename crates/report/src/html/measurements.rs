@@ -3,6 +3,7 @@
 //! The pictures are SVG in the page itself, so the page has no scripts and loads nothing.
 
 mod drawing;
+mod picture;
 
 use minijinja::{Environment, context};
 use serde::Serialize;
@@ -10,6 +11,9 @@ use serde::Serialize;
 use super::number::short_number;
 use super::{RenderError, STYLE, bidi};
 use drawing::Drawing;
+use picture::describe_interval;
+
+pub use picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture};
 
 const TEMPLATE: &str = include_str!("../../assets/page/measurements.html");
 const PICTURE_STYLE: &str = include_str!("../../assets/page/measurements.css");
@@ -48,44 +52,6 @@ pub struct MeasuredSection {
     pub head: Vec<String>,
     /// Rows, as long as the head.
     pub rows: Vec<Vec<String>>,
-}
-
-/// A picture of measured values.
-#[derive(Clone, Debug)]
-pub enum MeasuredPicture {
-    /// A line for each value, with its interval.
-    Intervals(Vec<MeasuredInterval>),
-    /// Curves over logarithmic axes.
-    Curves {
-        /// Title of the horizontal axis, with its unit.
-        x_title: String,
-        /// The curves.
-        curves: Vec<MeasuredCurve>,
-    },
-}
-
-/// A value with its interval, in the unit of the picture.
-#[derive(Clone, Debug, Default)]
-pub struct MeasuredInterval {
-    /// Name of the line.
-    pub name: String,
-    /// The value.
-    pub value: f64,
-    /// Lower end of the 95 % interval.
-    pub low: f64,
-    /// Upper end of the 95 % interval.
-    pub high: f64,
-    /// Another value to compare with, such as a declared or a live one.
-    pub reference: Option<f64>,
-}
-
-/// A curve of measured values.
-#[derive(Clone, Debug, Default)]
-pub struct MeasuredCurve {
-    /// Name of the curve.
-    pub name: String,
-    /// Points from left to right: place, value.
-    pub points: Vec<[f64; 2]>,
 }
 
 /// A figure of a machine that was not measured.
@@ -176,11 +142,6 @@ fn describe_picture(picture: &MeasuredPicture) -> String {
         "{}{more}. The table below has all numbers.",
         parts[..parts.len().min(SPOKEN)].join("; ")
     )
-}
-
-fn describe_interval(row: &MeasuredInterval) -> String {
-    let [value, low, high] = [row.value, row.low, row.high].map(short_number);
-    format!("{value} ({low} to {high})")
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod terse;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 use crate::directory::DOCUMENT;
 use crate::{ResultReader, RunRecord};
@@ -114,7 +114,7 @@ fn import_file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportErro
 
 /// Parses a file's content.
 fn parse_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
-    let text = decode_strictly(bytes).map_err(|_| {
+    let text = decode_text_strictly(bytes).map_err(|_| {
         read_content(
             path,
             "is neither UTF-8 nor UTF-16 text; expected fio's or hyperfine's JSON",

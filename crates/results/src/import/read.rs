@@ -42,7 +42,7 @@ pub(crate) fn read_content(path: &Path, message: impl Into<String>) -> ResultImp
 
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
     let error = unreadable_file(path);
-    wakepath_files::read(path, MAX_BYTES).map_err(|e| match e.kind() {
+    wakepath_files::read_file_up_to(path, MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => error(std::io::Error::new(
             e.kind(),
             "no such result; `wakepath study run` leaves one, and files of fio and hyperfine are taken, too",
@@ -62,6 +62,7 @@ pub(super) fn unreadable_file(path: &Path) -> impl Fn(std::io::Error) -> ResultI
 /// A file in a folder from somewhere else: links are refused.
 pub(super) fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
     let inside = path.strip_prefix(folder).unwrap_or(path);
-    let read = Tree::open(folder, Links::Refused).and_then(|tree| tree.read(inside, MAX_BYTES));
+    let read = Tree::open_folder(folder, Links::Refused)
+        .and_then(|tree| tree.read_file_up_to(inside, MAX_BYTES));
     read.map_err(unreadable_file(path))
 }

@@ -1,38 +1,38 @@
-//! The APST table of a drive: planned as the kernel would, with the quirk list respected.
+//! Settings for an APST policy: the table of a drive, planned as the kernel would, with the quirk list respected.
 
 use wakepath_policies::apst::{ApstSettings, plan};
 use wakepath_system::At;
-use wakepath_system::apst::apst_quirks;
+use wakepath_system::apst::find_apst_quirks;
 use wakepath_system::nvme::ApstFeature;
 
 use super::target::SettingsBuilder;
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Wants a table on every selected drive.
+    /// Asks for an APST table on every selected drive.
     pub(super) fn want_apst(&mut self, settings: &ApstSettings) -> Result<(), SettingsError> {
-        let drives = self.drives();
+        let drives = self.selected_drives();
         if drives.is_empty() {
-            return Err(self.error("this machine shows no NVMe drive"));
+            return Err(self.policy_error("this machine shows no NVMe drive"));
         }
         for name in drives {
-            let feature = self.plan_table(&name, settings)?;
-            self.want("apst", At::Drive(name), feature.to_string());
+            let feature = self.plan_apst_table(&name, settings)?;
+            self.want_value("apst", At::Drive(name), feature.to_string());
         }
         Ok(())
     }
 
-    fn plan_table(
+    fn plan_apst_table(
         &mut self,
         name: &str,
         settings: &ApstSettings,
     ) -> Result<ApstFeature, SettingsError> {
-        let drive = self.system.identify_drive(name)?;
+        let drive = self.system.ask_drive_for_identity(name)?;
         let mut allowed = *settings;
-        let quirks = apst_quirks(self.system.root(), name, &drive);
+        let quirks = find_apst_quirks(self.system.root(), name, &drive);
         if !self.targets.force {
             if quirks.no_apst {
-                return Err(self.error(format!(
+                return Err(self.policy_error(format!(
                     "{name} ({}): the kernel never uses APST on this drive, because it is known to break it; \
                      --force does it anyway",
                     drive.model
@@ -40,7 +40,7 @@ impl SettingsBuilder<'_> {
             }
             if quirks.no_deepest && !allowed.quirks.no_deepest {
                 allowed.quirks.no_deepest = true;
-                self.note(format!(
+                self.add_note_once(format!(
                     "{name} ({}): the deepest power state is left out, because it is known to break this drive; \
                      --force uses it",
                     drive.model
@@ -49,15 +49,15 @@ impl SettingsBuilder<'_> {
         }
         let supported = drive.apsta.unwrap_or(true);
         let planned = plan(drive.npss, supported, &drive.states, &allowed)
-            .map_err(|why| self.error(format!("{name} ({}): {why}", drive.model)))?;
+            .map_err(|why| self.policy_error(format!("{name} ({}): {why}", drive.model)))?;
         if let Some(problem) = planned.table.problems(Some(drive.npss)).first() {
-            return Err(self.error(format!(
+            return Err(self.policy_error(format!(
                 "{name} ({}): these settings give a table that the drive need not accept: {problem}",
                 drive.model
             )));
         }
         if planned.enabled && planned.targets().next().is_none() {
-            self.note(format!(
+            self.add_note_once(format!(
                 "{name} ({}): no power state fits, so that the table is empty; `wakepath apst plan` says why",
                 drive.model
             ));

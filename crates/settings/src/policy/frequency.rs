@@ -1,4 +1,4 @@
-//! Frequency policies: governor, limits, energy-performance preference, boost.
+//! Settings for frequency policies: governor, limits, energy-performance preference, boost.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
@@ -8,17 +8,17 @@ use wakepath_policies::mechanism::Policy;
 use wakepath_system::setting;
 use wakepath_system::{At, SettingKey, System};
 
-use super::target::{SettingsBuilder, binary};
+use super::target::{SettingsBuilder, switch_as_digit};
 use crate::SettingsError;
 
-/// The mode of amd-pstate.
+/// Path of the file with amd-pstate's mode.
 const AMD_PSTATE_STATUS: &str = "sys/devices/system/cpu/amd_pstate/status";
 
-/// The driver amd-pstate in active mode.
+/// Name of the cpufreq driver of amd-pstate in active mode.
 pub(super) const ACTIVE_AMD_DRIVER: &str = "amd-pstate-epp";
 
 impl SettingsBuilder<'_> {
-    /// Wants the lowest and highest frequencies that are given.
+    /// Asks for the lowest and highest frequencies that the policy gives.
     pub(super) fn want_frequency_limits(
         &mut self,
         limits: FrequencyLimits,
@@ -31,24 +31,25 @@ impl SettingsBuilder<'_> {
         Ok(())
     }
 
-    /// Wants a governor of frequencies, as the driver of this machine calls it.
+    /// Asks for the policy's frequency governor, under the name that this machine's driver has for it.
     pub(super) fn want_frequency_governor(&mut self) -> Result<(), SettingsError> {
         if let Policy::Frequency(FreqPolicy::AmdPstate(settings)) = self.spec.policy() {
             return self.want_amd_pstate(*settings);
         }
         let name = self.spec.mechanism().name;
-        let driver = self.driver();
-        // These drivers choose frequencies themselves, and give the two names another meaning.
+        let driver = self.first_cpufreq_driver();
+        // These drivers choose frequencies themselves, and give the names `performance` and `powersave` another
+        // meaning.
         let active = matches!(driver.as_deref(), Some("intel_pstate" | ACTIVE_AMD_DRIVER));
         match name {
             "intel_pstate" | "intel_pstate-hwp" => self.want_intel_pstate(driver),
-            "powersave" if active => Err(self.error(
+            "powersave" if active => Err(self.policy_error(
                 "this driver's powersave scales with the load; intel_pstate-hwp or epp[value=power] asks for \
                  that, frequency[max=...] for the lowest frequency",
             )),
             _ => {
                 if let Some((key, _)) = self.spec.given().next() {
-                    return Err(self.error(format!(
+                    return Err(self.policy_error(format!(
                         "no running kernel lets `{key}` be set; it exists in the simulator"
                     )));
                 }
@@ -57,11 +58,11 @@ impl SettingsBuilder<'_> {
         }
     }
 
-    /// Wants the driver's algorithm `powersave`, which scales with the load.
+    /// Asks for intel_pstate's algorithm `powersave`, which scales with the load.
     fn want_intel_pstate(&mut self, driver: Option<String>) -> Result<(), SettingsError> {
         if driver.as_deref() != Some("intel_pstate") {
             let other = driver.unwrap_or_else(|| "none".to_owned());
-            return Err(self.error(format!(
+            return Err(self.policy_error(format!(
                 "needs the cpufreq driver intel_pstate in active mode; this machine's driver is {other}"
             )));
         }
@@ -70,34 +71,36 @@ impl SettingsBuilder<'_> {
             match key {
                 "epp" => self.want_preference(value)?,
                 "hwp_dynamic_boost" => self.want_hwp_boost(value == "on")?,
-                _ => return Err(self.error(format!("no running kernel lets `{key}` be set"))),
+                _ => {
+                    return Err(self.policy_error(format!("no running kernel lets `{key}` be set")));
+                }
             }
         }
         Ok(())
     }
 
-    /// Wants an energy-performance preference, where the governor that will be in force lets the kernel take it.
+    /// Asks for an energy-performance preference, where the governor that will be in force accepts one.
     pub(super) fn want_preference(&mut self, value: &str) -> Result<(), SettingsError> {
         let comes_with_performance = Epp::parse(value).and_then(Epp::number) == Some(0);
-        let instead = match self.driver().as_deref() {
+        let instead = match self.first_cpufreq_driver().as_deref() {
             Some("intel_pstate") => "intel_pstate-hwp",
             Some(ACTIVE_AMD_DRIVER) => "amd-pstate[governor=powersave]",
             _ => return self.want_everywhere("epp", value),
         };
-        if !comes_with_performance && self.has_governor_performance()? {
-            return Err(self.error(busy_under_performance(instead)));
+        if !comes_with_performance && self.will_any_cpu_run_performance()? {
+            return Err(self.policy_error(busy_under_performance(instead)));
         }
         self.want_everywhere("epp", value)
     }
 
-    /// Whether a CPU whose preference is to be set will be under the governor `performance`.
-    fn has_governor_performance(&self) -> Result<bool, SettingsError> {
+    /// Whether some CPU whose preference is to be set will be under the governor `performance`.
+    fn will_any_cpu_run_performance(&self) -> Result<bool, SettingsError> {
         Ok(match self.set.frequency() {
             Some(FreqPolicy::Performance) => true,
             Some(FreqPolicy::AmdPstate(settings)) => settings.is_active_performance(),
             Some(_) => false,
             None => {
-                let mut places = self.places("epp", |_| true)?.into_iter();
+                let mut places = self.selected_places("epp", |_| true)?.into_iter();
                 places.any(|at| self.runs_performance(at))
             }
         })
@@ -105,17 +108,20 @@ impl SettingsBuilder<'_> {
 
     /// Whether the governor of a frequency policy is `performance` now.
     fn runs_performance(&self, at: At) -> bool {
-        let governor = SettingKey::new(setting::known("frequency-governor"), at);
-        let path = governor.map(|key| key.path()).unwrap_or_default();
-        self.system.root().optional(&path).as_deref() == Some("performance")
+        let governor = SettingKey::for_matching_scope(
+            setting::setting_known_to_exist("frequency-governor"),
+            at,
+        );
+        let path = governor.map(|key| key.relative_path()).unwrap_or_default();
+        self.system.root().read_text_if_readable(&path).as_deref() == Some("performance")
     }
 
-    /// The driver of the first frequency policy.
-    fn driver(&self) -> Option<String> {
-        cpufreq_file(self.system, "scaling_driver")
+    /// The cpufreq driver of the first frequency policy.
+    fn first_cpufreq_driver(&self) -> Option<String> {
+        read_first_policy_file(self.system, "scaling_driver")
     }
 
-    /// Wants a governor of amd-pstate in the mode that is in force: a change of the mode makes all frequency policies
+    /// Asks for a governor of amd-pstate in the mode that is in force: changing the mode makes all frequency policies
     /// anew, with other values in all of their files.
     fn want_amd_pstate(&mut self, settings: AmdPstateSettings) -> Result<(), SettingsError> {
         let mode = self.amd_pstate_mode();
@@ -125,7 +131,7 @@ impl SettingsBuilder<'_> {
                 None => format!("this machine does not run amd-pstate (no /{AMD_PSTATE_STATUS})"),
                 Some(mode) => format!("this machine's amd-pstate is in the mode {mode}"),
             };
-            return Err(self.error(format!(
+            return Err(self.policy_error(format!(
                 "needs amd-pstate in {wanted} mode; {has}. The mode is chosen at boot: amd_pstate={wanted} on the kernel command line"
             )));
         }
@@ -133,31 +139,34 @@ impl SettingsBuilder<'_> {
         for (key, value) in self.spec.given() {
             match key {
                 "epp" => self.want_preference(value)?,
-                "boost" => self.want_everywhere("frequency-boost", binary(value == "on"))?,
+                "boost" => {
+                    self.want_everywhere("frequency-boost", switch_as_digit(value == "on"))?
+                }
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// The mode of amd-pstate. Active mode is also known by the driver's name: a captured machine may lack the file.
+    /// Reads the mode of amd-pstate. Active mode is also known by the driver's name: a captured machine may lack the
+    /// file.
     fn amd_pstate_mode(&self) -> Option<String> {
-        let status = self.system.root().optional(AMD_PSTATE_STATUS);
+        let status = self.system.root().read_text_if_readable(AMD_PSTATE_STATUS);
         status.or_else(|| {
-            let is_active = self.driver().as_deref() == Some(ACTIVE_AMD_DRIVER);
+            let is_active = self.first_cpufreq_driver().as_deref() == Some(ACTIVE_AMD_DRIVER);
             is_active.then(|| AmdMode::Active.name().to_owned())
         })
     }
 
-    /// Wants boosts by HWP after I/O on or off.
+    /// Asks for HWP's boosts after I/O to be on or off.
     pub(super) fn want_hwp_boost(&mut self, on: bool) -> Result<(), SettingsError> {
-        self.want_everywhere("hwp-dynamic-boost", binary(on))
+        self.want_everywhere("hwp-dynamic-boost", switch_as_digit(on))
     }
 }
 
-/// A file of the first frequency policy.
-pub(super) fn cpufreq_file(system: &System, name: &str) -> Option<String> {
+/// Reads a file of the first frequency policy.
+pub(super) fn read_first_policy_file(system: &System, name: &str) -> Option<String> {
     let first = system.cpufreq_policies().into_iter().next()?;
     let path = format!("{}/cpufreq/policy{first}/{name}", wakepath_system::CPUS);
-    system.root().optional(&path)
+    system.root().read_text_if_readable(&path)
 }

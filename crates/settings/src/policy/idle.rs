@@ -1,16 +1,17 @@
-//! Idle governors, and idle states by exit latency or name: a state's index means something else on every machine.
+//! Settings for idle governors, and for idle states by exit latency or name: a state's index means something else on
+//! every machine.
 
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::limit::{IdleStatesLimit, StateLimit};
 use wakepath_system::setting::SettingInfo;
-use wakepath_system::{At, StateInfo, find_state};
+use wakepath_system::{At, StateInfo, find_state_by_name};
 use wakepath_units::Nanoseconds;
 
-use super::target::{SettingsBuilder, binary};
+use super::target::{SettingsBuilder, switch_as_digit};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Wants a governor with the given parameters.
+    /// Asks for the policy's idle governor with its parameters.
     pub(super) fn want_idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
@@ -18,50 +19,50 @@ impl SettingsBuilder<'_> {
             policy,
             IdlePolicy::Shallowest | IdlePolicy::Deepest | IdlePolicy::Oracle(_)
         ) {
-            return Err(self.error(
+            return Err(self.policy_error(
                 "exists only in the simulator; a limit on a real machine is idle-states[ceiling=20us]",
             ));
         }
         if let IdlePolicy::Program(_) = policy {
-            return Err(self.error(
+            return Err(self.policy_error(
                 "runs in sim, replay and study; on a real machine a governor is part of its kernel",
             ));
         }
-        self.want("idle-governor", At::System, name);
-        if !spec.is_bare() && spec.version() != Some(self.system.kernel_version()) {
+        self.want_value("idle-governor", At::System, name);
+        if !spec.is_bare() && spec.version() != Some(self.system.nearest_kernel_version()) {
             let running = self
                 .system
-                .kernel_release()
+                .read_kernel_release()
                 .unwrap_or_else(|| "unknown".to_owned());
-            self.note(format!(
+            self.add_note_once(format!(
                 "{spec}: the running kernel ({running}) has its own version of {name}; that is the one that runs"
             ));
         }
         for (key, value) in spec.given() {
-            if let Some(info) = SettingInfo::of_haltpoll(key) {
-                self.want(info.name, At::System, module_parameter(value));
+            if let Some(info) = SettingInfo::find_haltpoll_parameter(key) {
+                self.want_value(info.name, At::System, switch_as_module_parameter(value));
             }
         }
         Ok(())
     }
 
-    /// Switches idle states on and off, on every selected CPU. A ceiling switches states above it off and
-    /// others on; states that are off by default stay off. The shallowest state stays on unless named.
+    /// Asks for idle states to be on or off, on every selected CPU. A ceiling switches states above it off and others
+    /// on; states that are off by default stay off. The shallowest state stays on unless named.
     pub(super) fn want_idle_states(
         &mut self,
         limit: &IdleStatesLimit,
     ) -> Result<(), SettingsError> {
-        self.check_names(&limit.disable)?;
+        self.check_states_exist(&limit.disable)?;
         let mut found = false;
-        for cpu in self.cpus() {
-            let states = self.system.idle_states(cpu);
+        for cpu in self.selected_cpus() {
+            let states = self.system.read_idle_states(cpu);
             let names = limit.disable.iter();
             let named: Vec<&StateInfo> = names
-                .filter_map(|name| find_state(&states, name).ok())
+                .filter_map(|name| find_state_by_name(&states, name).ok())
                 .collect();
-            let ceiling = self.ceiling(&states, limit.ceiling.as_ref())?;
+            let ceiling = self.resolve_latency_ceiling(&states, limit.ceiling.as_ref())?;
             if let Some(ceiling) = ceiling {
-                self.warn_of_polling(&states, ceiling);
+                self.note_if_only_polling_left(&states, ceiling);
             }
             for (place, state) in states.iter().enumerate() {
                 found = true;
@@ -78,35 +79,35 @@ impl SettingsBuilder<'_> {
                         cpu,
                         state: state.index,
                     };
-                    self.want("idle-state-off", at, binary(off));
+                    self.want_value("idle-state-off", at, switch_as_digit(off));
                 }
             }
         }
         if found {
             Ok(())
         } else {
-            Err(self.error("this machine has no idle states (no cpuidle driver)"))
+            Err(self.policy_error("this machine has no idle states (no cpuidle driver)"))
         }
     }
 
     /// Checks that each named state exists on a selected CPU: core types have different states.
-    fn check_names(&self, names: &[String]) -> Result<(), SettingsError> {
+    fn check_states_exist(&self, names: &[String]) -> Result<(), SettingsError> {
         let states: Vec<_> = self
-            .cpus()
+            .selected_cpus()
             .into_iter()
-            .map(|cpu| self.system.idle_states(cpu))
+            .map(|cpu| self.system.read_idle_states(cpu))
             .collect();
         for name in names {
-            let found = states.iter().map(|states| find_state(states, name));
+            let found = states.iter().map(|states| find_state_by_name(states, name));
             if let Some(Err(why)) = found.reduce(Result::or) {
-                return Err(self.error(why));
+                return Err(self.policy_error(why));
             }
         }
         Ok(())
     }
 
-    /// The longest exit latency that stays on; `None` leaves states as they are.
-    fn ceiling(
+    /// The longest exit latency of states that stay on; `None`: no ceiling is set.
+    fn resolve_latency_ceiling(
         &self,
         states: &[StateInfo],
         ceiling: Option<&StateLimit>,
@@ -118,16 +119,17 @@ impl SettingsBuilder<'_> {
             // A CPU without idle states has nothing to switch off.
             Some(StateLimit::State(_)) if states.is_empty() => None,
             Some(StateLimit::State(name)) => {
-                let state = find_state(states, name).map_err(|why| self.error(why))?;
+                let state =
+                    find_state_by_name(states, name).map_err(|why| self.policy_error(why))?;
                 Some(state.latency())
             }
         })
     }
 
-    fn warn_of_polling(&mut self, states: &[StateInfo], most: Nanoseconds) {
+    fn note_if_only_polling_left(&mut self, states: &[StateInfo], most: Nanoseconds) {
         let left = states.iter().filter(|s| s.latency() <= most).count();
         if left <= 1 && states.first().is_some_and(|s| s.polling) {
-            self.note(format!(
+            self.add_note_once(format!(
                 "no idle state but POLL has an exit latency of at most {} us: idle CPUs will spin at full power",
                 most.as_micros()
             ));
@@ -135,8 +137,8 @@ impl SettingsBuilder<'_> {
     }
 }
 
-/// A value of a module's parameter: the kernel has Y and N where policies have on and off.
-fn module_parameter(value: &str) -> &str {
+/// A switch as a module's parameter: the kernel has Y and N where policies have on and off.
+fn switch_as_module_parameter(value: &str) -> &str {
     match value {
         "on" => "Y",
         "off" => "N",

@@ -1,33 +1,34 @@
-//! Latency requests: of the whole system, or of CPUs.
+//! Settings for latency requests: of the whole system, or of CPUs.
 
 use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_system::At;
 use wakepath_system::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US};
 use wakepath_units::Nanoseconds;
 
-use super::target::{SettingsBuilder, check_cpus};
+use super::target::{SettingsBuilder, check_cpus_online};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Requests a latency. The name of a state means the state of each CPU; for the whole system, of the first CPU.
+    /// Asks for a latency limit. The name of a state means the state of each CPU; for the whole system, of the first
+    /// CPU.
     pub(super) fn want_cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
         let places = match &latency.scope {
             LatencyScope::System if self.targets.cpus.is_some() => {
-                return Err(self.error(
+                return Err(self.policy_error(
                     "without `cpus` it holds for the whole system, whatever --cpus says; \
                      cpu-latency[limit=20us,cpus=all] holds for those of --cpus",
                 ));
             }
             LatencyScope::System => {
                 let first = self.system.cpus().first().copied().unwrap_or(0);
-                let limit = self.limit_us(latency, first)?;
+                let limit = self.resolve_limit_us(latency, first)?;
                 let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
                 return self.want_everywhere("system-latency", &us.to_string());
             }
-            LatencyScope::EachCpu => self.places("cpu-latency", |_| true)?,
+            LatencyScope::EachCpu => self.selected_places("cpu-latency", |_| true)?,
             LatencyScope::Cpus(cpus) => {
-                check_cpus(self.system, cpus).map_err(|why| self.error(why))?;
-                self.places(
+                check_cpus_online(self.system, cpus).map_err(|why| self.policy_error(why))?;
+                self.selected_places(
                     "cpu-latency",
                     |at| matches!(at, At::Cpu(cpu) if cpus.contains(cpu)),
                 )?
@@ -35,21 +36,25 @@ impl SettingsBuilder<'_> {
         };
         for at in places {
             if let At::Cpu(cpu) = at {
-                let limit = self.limit_us(latency, cpu)?;
-                self.want("cpu-latency", at, setting::resume_latency(limit));
+                let limit = self.resolve_limit_us(latency, cpu)?;
+                self.want_value("cpu-latency", at, setting::format_resume_latency(limit));
             }
         }
         Ok(())
     }
 
-    /// The limit in us by the idle states of a CPU.
-    fn limit_us(&self, latency: &CpuLatency, cpu: usize) -> Result<Option<u64>, SettingsError> {
-        let states = self.system.idle_states(cpu);
+    /// The latency limit in us, by the idle states of a CPU.
+    fn resolve_limit_us(
+        &self,
+        latency: &CpuLatency,
+        cpu: usize,
+    ) -> Result<Option<u64>, SettingsError> {
+        let states = self.system.read_idle_states(cpu);
         let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));
         latency
             .limit
             .on(latencies)
             .map(|limit| limit.map(Nanoseconds::as_micros))
-            .map_err(|why| self.error(why.to_string()))
+            .map_err(|why| self.policy_error(why.to_string()))
     }
 }

@@ -1,4 +1,4 @@
-//! Policy sets as settings of a machine.
+//! Turns policy sets into settings of a machine.
 
 mod apst;
 mod frequency;
@@ -16,19 +16,19 @@ use wakepath_units::Nanoseconds;
 use crate::{SettingsError, WantedSetting};
 use profile::expand_profile;
 pub use target::Targets;
-use target::{SettingsBuilder, binary, check_targets};
+use target::{SettingsBuilder, check_targets_exist, switch_as_digit};
 
 /// Turns a policy set into settings of this machine. Other policies stay in force. A note names parts of a profile that the
 /// machine lacks.
 ///
 /// # Errors
 /// The machine cannot follow a policy; the message says why.
-pub fn resolve(
+pub fn resolve_to_settings(
     system: &System,
     set: &PolicySet,
     targets: &Targets,
 ) -> Result<WantedSetting, SettingsError> {
-    check_targets(system, targets)?;
+    check_targets_exist(system, targets)?;
     let expanded = expand_profile(system, set)?;
     let mut wanted = WantedSetting {
         notes: expanded.notes,
@@ -42,13 +42,13 @@ pub fn resolve(
             spec,
             wanted: &mut wanted,
         };
-        want_policy(&mut builder)?;
+        want_settings_of_policy(&mut builder)?;
     }
     Ok(wanted)
 }
 
-/// Wants the settings of one policy.
-fn want_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
+/// Asks for the settings of one policy.
+fn want_settings_of_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
     match builder.spec.policy() {
             Policy::Idle(policy) => builder.want_idle_governor(policy),
             Policy::IdleStates(limit) => builder.want_idle_states(limit),
@@ -57,7 +57,7 @@ fn want_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
             Policy::FrequencyLimits(limits) => builder.want_frequency_limits(*limits),
             Policy::Epp(epp) => builder.want_preference(&epp.to_string()),
             Policy::HwpBoost(on) => builder.want_hwp_boost(*on),
-            Policy::C1Demotion(on) => builder.want_everywhere("c1-demotion", binary(*on)),
+            Policy::C1Demotion(on) => builder.want_everywhere("c1-demotion", switch_as_digit(*on)),
             Policy::WakeupLatency(limit) => {
                 let us = limit.map_or(NO_LATENCY_LIMIT_US, Nanoseconds::as_micros);
                 builder.want_everywhere("wakeup-latency", &us.to_string())
@@ -66,18 +66,18 @@ fn want_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
             Policy::DriveLatency(tolerance) => {
                 builder.want_everywhere("drive-latency", &tolerance.to_string())
             }
-            Policy::Psd(_) => Err(builder.error(
+            Policy::Psd(_) => Err(builder.policy_error(
                 "a lease follows each burst of I/O, so a process has to run: `wakepath daemon` does that. \
                  A limit that stays is cpu-latency[limit=20us,cpus=all]",
             )),
-            Policy::Poll(_) => Err(builder.error(
+            Policy::Poll(_) => Err(builder.policy_error(
                 "stock kernels take the polling limit from the idle states; switching a state off moves it: \
                  idle-states[ceiling=...]",
             )),
-            Policy::IoUring(_) => Err(builder.error(
+            Policy::IoUring(_) => Err(builder.policy_error(
                 "exists only in the simulator: on a real machine each program asks io_uring for it",
             )),
-            Policy::KernelConfig(_) => Err(builder.error(
+            Policy::KernelConfig(_) => Err(builder.policy_error(
                 "exists only in the simulator: on a real machine it takes another kernel",
             )),
         }

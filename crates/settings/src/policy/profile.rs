@@ -1,4 +1,4 @@
-//! Profiles of other tools on this machine.
+//! Turns profiles of other tools into policies that this machine has.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::AmdMode;
@@ -7,14 +7,14 @@ use wakepath_policies::profile::Expanded;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 
-use super::frequency::{ACTIVE_AMD_DRIVER, cpufreq_file};
+use super::frequency::{ACTIVE_AMD_DRIVER, read_first_policy_file};
 use crate::SettingsError;
 
 /// Replaces the profile in a set by policies that this machine has.
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
-    // What no policy sets stays on a machine by itself.
-    set.expand(&PolicySet::default(), |policy, _| offers.has(policy))
+    // Settings that no policy of the set names stay as they are on a machine.
+    set.expand(&PolicySet::default(), |policy, _| offers.is_offered(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
             why: why.to_string(),
@@ -25,17 +25,18 @@ pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expande
 struct OfferedPolicies {
     driver: Option<String>,
     governors: Vec<String>,
-    /// Whether there are energy-performance preferences.
+    /// Whether the machine has energy-performance preferences.
     epp: bool,
 }
 
 impl OfferedPolicies {
     fn read(system: &System) -> Self {
-        let governors = cpufreq_file(system, "scaling_available_governors").unwrap_or_default();
+        let governors =
+            read_first_policy_file(system, "scaling_available_governors").unwrap_or_default();
         Self {
-            driver: cpufreq_file(system, "scaling_driver"),
+            driver: read_first_policy_file(system, "scaling_driver"),
             governors: governors.split_whitespace().map(str::to_owned).collect(),
-            epp: cpufreq_file(system, "energy_performance_preference").is_some(),
+            epp: read_first_policy_file(system, "energy_performance_preference").is_some(),
         }
     }
 
@@ -43,7 +44,7 @@ impl OfferedPolicies {
         self.governors.iter().any(|governor| governor == name)
     }
 
-    fn has(&self, policy: &PolicySpec) -> bool {
+    fn is_offered(&self, policy: &PolicySpec) -> bool {
         let intel = self.driver.as_deref() == Some("intel_pstate");
         let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
         match policy.policy() {
@@ -52,7 +53,7 @@ impl OfferedPolicies {
             Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {
                 amd && settings.mode == AmdMode::Active
             }
-            // These drivers call the algorithm powersave that scales with the load.
+            // The drivers intel_pstate and amd-pstate call the algorithm `powersave` that scales with the load.
             Policy::Frequency(FreqPolicy::Powersave) => {
                 !intel && !amd && self.has_governor("powersave")
             }

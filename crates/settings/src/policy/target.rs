@@ -1,8 +1,8 @@
-//! Turns a policy into settings: places and values.
+//! Collects the settings that a policy asks for: places and values.
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::spec::PolicySpec;
-use wakepath_system::capture::is_virtual;
+use wakepath_system::capture::runs_under_hypervisor;
 use wakepath_system::setting::{self, SettingScope};
 use wakepath_system::{At, SettingKey, System};
 
@@ -11,15 +11,15 @@ use crate::{SettingsError, WantedSetting};
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Only these CPUs; `None`: all. One CPU stands for all with the same clock.
+    /// The only CPUs to change; `None`: all. One CPU stands for all with the same clock.
     pub cpus: Option<Vec<usize>>,
-    /// Only these drives, such as `nvme0`; `None`: all.
+    /// The only drives to change, such as `nvme0`; `None`: all.
     pub drives: Option<Vec<String>>,
-    /// Whether to use power states that break this drive, so that the kernel avoids them.
+    /// Whether to use drives' power states that the kernel avoids because they are broken on this drive.
     pub force: bool,
 }
 
-/// Turns a policy of a set into settings of a machine.
+/// Collects the settings that one policy of a set asks for on a machine.
 pub(super) struct SettingsBuilder<'a> {
     pub(super) system: &'a System,
     pub(super) targets: &'a Targets,
@@ -27,59 +27,60 @@ pub(super) struct SettingsBuilder<'a> {
     pub(super) set: &'a PolicySet,
     /// The policy.
     pub(super) spec: &'a PolicySpec,
-    /// The settings so far.
+    /// The settings and notes collected so far.
     pub(super) wanted: &'a mut WantedSetting,
 }
 
 impl SettingsBuilder<'_> {
-    pub(super) fn error(&self, why: impl Into<String>) -> SettingsError {
+    pub(super) fn policy_error(&self, why: impl Into<String>) -> SettingsError {
         SettingsError::Policy {
             policy: self.spec.to_string(),
             why: why.into(),
         }
     }
 
-    pub(super) fn note(&mut self, note: impl Into<String>) {
+    pub(super) fn add_note_once(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.wanted.notes.contains(&note) {
             self.wanted.notes.push(note);
         }
     }
 
-    /// Wants a value of the setting `name` of something.
-    pub(super) fn want(&mut self, name: &str, at: At, value: impl Into<String>) {
-        if let Some(key) = SettingKey::new(setting::known(name), at) {
+    /// Asks for a value of the setting `name` at a place.
+    pub(super) fn want_value(&mut self, name: &str, at: At, value: impl Into<String>) {
+        if let Some(key) = SettingKey::for_matching_scope(setting::setting_known_to_exist(name), at)
+        {
             self.wanted.values.push((key, value.into()));
         }
     }
 
-    /// Wants a value everywhere that the setting exists and is selected.
+    /// Asks for a value of a setting wherever the setting exists and is selected.
     pub(super) fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
-        for at in self.places(name, |_| true)? {
-            self.want(name, at, value);
+        for at in self.selected_places(name, |_| true)? {
+            self.want_value(name, at, value);
         }
         Ok(())
     }
 
-    /// Where a setting exists, is selected, and a test holds; nowhere is an error.
-    pub(super) fn places(
+    /// The places where a setting exists, is selected, and passes a test; none is an error.
+    pub(super) fn selected_places(
         &self,
         name: &str,
         test: impl Fn(&At) -> bool,
     ) -> Result<Vec<At>, SettingsError> {
-        let info = setting::known(name);
+        let info = setting::setting_known_to_exist(name);
         let places: Vec<At> = self
             .system
-            .places(info.scope)
+            .places_in_scope(info.scope)
             .into_iter()
             .filter(|at| self.is_selected(at) && test(at))
             .filter(|at| {
-                SettingKey::new(info, at.clone())
-                    .is_some_and(|key| self.system.root().exists(&key.path()))
+                SettingKey::for_matching_scope(info, at.clone())
+                    .is_some_and(|key| self.system.root().exists(&key.relative_path()))
             })
             .collect();
         if places.is_empty() {
-            return Err(self.error(self.explain_missing(info.name)));
+            return Err(self.policy_error(self.explain_missing_setting(info.name)));
         }
         Ok(places)
     }
@@ -91,7 +92,7 @@ impl SettingsBuilder<'_> {
             At::System => true,
             At::Cpu(cpu) | At::IdleState { cpu, .. } => cpus.is_none_or(|c| c.contains(cpu)),
             At::CpufreqPolicy(policy) => cpus.is_none_or(|cpus| {
-                let shared = self.system.policy_cpus(*policy);
+                let shared = self.system.cpus_of_cpufreq_policy(*policy);
                 shared.iter().any(|cpu| cpus.contains(cpu))
             }),
             At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
@@ -99,8 +100,8 @@ impl SettingsBuilder<'_> {
     }
 
     /// The selected CPUs.
-    pub(super) fn cpus(&self) -> Vec<usize> {
-        let all = self.system.places(SettingScope::Cpu).into_iter();
+    pub(super) fn selected_cpus(&self) -> Vec<usize> {
+        let all = self.system.places_in_scope(SettingScope::Cpu).into_iter();
         all.filter(|at| self.is_selected(at))
             .filter_map(|at| match at {
                 At::Cpu(cpu) => Some(cpu),
@@ -110,21 +111,21 @@ impl SettingsBuilder<'_> {
     }
 
     /// The selected drives.
-    pub(super) fn drives(&self) -> Vec<String> {
-        let all = self.system.drives().into_iter();
+    pub(super) fn selected_drives(&self) -> Vec<String> {
+        let all = self.system.nvme_drive_names().into_iter();
         all.filter(|d| self.is_selected(&At::Drive(d.clone())))
             .collect()
     }
 
-    /// Why a setting is nowhere to be had.
-    fn explain_missing(&self, name: &str) -> String {
-        let what = match setting::known(name).scope {
+    /// Explains why no selected place has the setting.
+    fn explain_missing_setting(&self, name: &str) -> String {
+        let what = match setting::setting_known_to_exist(name).scope {
             SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
             SettingScope::Drive => "this machine shows no NVMe drive with that setting",
             _ => "this machine has no such setting",
         };
-        let path = setting::known(name).path;
-        let hypervisor = if is_virtual(self.system.root()) {
+        let path = setting::setting_known_to_exist(name).path;
+        let hypervisor = if runs_under_hypervisor(self.system.root()) {
             "; it is a virtual machine, whose host keeps it"
         } else {
             ""
@@ -133,12 +134,12 @@ impl SettingsBuilder<'_> {
     }
 }
 
-/// The CPUs and drives that are asked for must exist: a typing error must not select nothing.
-pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), SettingsError> {
+/// Checks that the CPUs and drives in the targets exist: a typing error must not select nothing.
+pub(super) fn check_targets_exist(system: &System, targets: &Targets) -> Result<(), SettingsError> {
     if let Some(cpus) = &targets.cpus {
-        check_cpus(system, cpus).map_err(|why| wrong_option("--cpus", why))?;
+        check_cpus_online(system, cpus).map_err(|why| wrong_option_error("--cpus", why))?;
     }
-    let drives = system.drives();
+    let drives = system.nvme_drive_names();
     if let Some(drive) = targets
         .drives
         .iter()
@@ -150,7 +151,7 @@ pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), Se
         } else {
             format!("there are {}", drives.join(", "))
         };
-        return Err(wrong_option(
+        return Err(wrong_option_error(
             "--drives",
             format!("no drive {drive}; {known}"),
         ));
@@ -158,7 +159,7 @@ pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), Se
     Ok(())
 }
 
-fn wrong_option(option: &str, why: String) -> SettingsError {
+fn wrong_option_error(option: &str, why: String) -> SettingsError {
     SettingsError::Policy {
         policy: option.to_owned(),
         why,
@@ -166,7 +167,7 @@ fn wrong_option(option: &str, why: String) -> SettingsError {
 }
 
 /// Checks that all CPUs are online.
-pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
+pub(super) fn check_cpus_online(system: &System, cpus: &[usize]) -> Result<(), String> {
     let online = system.cpus();
     cpus.iter()
         .find(|cpu| !online.contains(cpu))
@@ -176,7 +177,7 @@ pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> 
         })
 }
 
-/// Value of a switch in sysfs.
-pub(super) const fn binary(on: bool) -> &'static str {
+/// A switch as sysfs has it: `1` or `0`.
+pub(super) const fn switch_as_digit(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }

@@ -39,7 +39,7 @@ fn persistent() -> (tempfile::TempDir, System) {
     let (directory, system) = laptop();
     restart(directory.path(), "first");
     let settings = PersistentSettings::for_machine(&system, "teo".parse().unwrap(), None);
-    settings.save(&system).unwrap();
+    settings.save_file(&system).unwrap();
     assert_eq!(PersistentSettings::load(&system).unwrap(), Some(settings));
     (directory, system)
 }
@@ -55,7 +55,10 @@ fn each_boot_applies_the_set_and_keeps_its_own_old_values() {
         assert_eq!(governor(machine), "teo");
         end_boot_trial(&system).unwrap();
     }
-    Session::for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(governor(machine), "menu");
 }
 
@@ -68,7 +71,10 @@ fn the_old_values_are_those_of_the_present_boot() {
     write(machine, BOOT_ID, "second");
     write(machine, GOVERNOR, "ladder\n");
     apply_at_boot(&system).unwrap();
-    Session::for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(governor(machine), "ladder");
 }
 
@@ -77,9 +83,9 @@ fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
     let (directory, system) = persistent();
     let machine = directory.path();
     let journal = machine.join("var/lib/wakepath/journal.json");
-    let hold = Session::open(&system)
+    let hold = Session::open_and_recover(&system)
         .unwrap()
-        .hold(&plan(&system, &["ladder"]))
+        .apply_while_held(&plan(&system, &["ladder"]))
         .unwrap();
     let journalled = fs::read(&journal).unwrap();
     drop(hold);
@@ -89,7 +95,10 @@ fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
 
     apply_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
-    Session::for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(governor(machine), "menu");
 }
 
@@ -201,8 +210,8 @@ fn a_file_that_others_may_write_or_replace_is_refused() {
 #[test]
 fn without_a_file_a_boot_changes_nothing() {
     let (directory, system) = persistent();
-    assert!(PersistentSettings::remove(&system).unwrap());
-    assert!(!PersistentSettings::remove(&system).unwrap());
+    assert!(PersistentSettings::remove_file(&system).unwrap());
+    assert!(!PersistentSettings::remove_file(&system).unwrap());
     let before = content(directory.path());
     let outcome = apply_at_boot(&system).unwrap();
     assert!(matches!(outcome, BootOutcome::NoFile), "{outcome:?}");

@@ -26,8 +26,8 @@ const MANY: &[&str] = &[
 fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, MANY)).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, MANY)).unwrap();
     let text = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
     let cpu = "sys/devices/system/cpu";
     assert_eq!(text(&format!("{cpu}/cpuidle/current_governor")), "teo\n");
@@ -41,14 +41,20 @@ fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
     );
     let table = fs::read(directory.path().join("dev/nvme0.feature-0c")).unwrap();
     assert!(table[0] == 1 && table[4..].iter().any(|b| *b != 0));
-    assert_eq!(journal::pending(system.root()), Some(true));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     drop(session);
 
-    let restored = Session::open(&system).unwrap().restore().unwrap();
+    let restored = Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert!(restored.written.len() > 10);
     assert_same(directory.path(), &before);
-    assert_eq!(journal::pending(system.root()), Some(false));
-    let again = Session::open(&system).unwrap().restore().unwrap();
+    assert_eq!(journal::has_pending_restore(system.root()), Some(false));
+    let again = Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert!(again.written.is_empty());
 }
 
@@ -61,10 +67,13 @@ fn a_second_apply_keeps_the_first_values() {
         &["ladder", "cpu-latency[limit=0us,cpus=all]"],
         MANY,
     ] {
-        let mut session = Session::open(&system).unwrap();
-        session.apply(&plan(&system, policies)).unwrap();
+        let mut session = Session::open_and_recover(&system).unwrap();
+        session.apply_plan(&plan(&system, policies)).unwrap();
     }
-    Session::open(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
 }
 
@@ -72,35 +81,35 @@ fn a_second_apply_keeps_the_first_values() {
 fn what_is_held_goes_back_to_what_was_applied() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, &["teo"])).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, &["teo"])).unwrap();
     let applied = content(directory.path());
 
     let held = plan(&system, &["ladder", "cpu-latency[limit=10us]"]);
-    let hold = session.hold(&held).unwrap();
+    let hold = session.apply_while_held(&held).unwrap();
     assert!(content(directory.path()) != applied);
-    let message = Session::open(&system).unwrap_err();
+    let message = Session::open_and_recover(&system).unwrap_err();
     assert!(matches!(message, SettingsError::Locked { .. }), "{message}");
-    let (session, restored) = hold.release().unwrap().unwrap();
+    let (session, restored) = hold.put_back_and_release().unwrap().unwrap();
     assert_eq!(restored.written.len(), 2);
     assert_same(directory.path(), &applied);
 
     // Dropped, and lost without being dropped, as after a kill.
-    drop(session.hold(&held).unwrap());
+    drop(session.apply_while_held(&held).unwrap());
     assert_same(directory.path(), &applied);
     let journal = directory.path().join("var/lib/wakepath/journal.json");
-    let session = Session::open(&system).unwrap();
-    let hold = session.hold(&held).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
+    let hold = session.apply_while_held(&held).unwrap();
     let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
     drop(hold);
     fs::write(&journal, written).unwrap();
     for (path, bytes) in during {
         fs::write(directory.path().join(path), bytes).unwrap();
     }
-    let mut session = Session::open(&system).unwrap();
-    assert_eq!(session.recovered().written.len(), 2);
+    let mut session = Session::open_and_recover(&system).unwrap();
+    assert_eq!(session.recovered_settings().written.len(), 2);
     assert_same(directory.path(), &applied);
-    session.restore().unwrap();
+    session.restore_all().unwrap();
     assert_same(directory.path(), &before);
 }
 
@@ -109,7 +118,7 @@ fn what_is_held_goes_back_to_what_was_applied() {
 struct TestTenant(Mutex<Option<Hold>>);
 
 impl Tenant for TestTenant {
-    fn leave(&self) {
+    fn stop_and_wait(&self) {
         self.0.lock().unwrap().take();
     }
 }
@@ -117,12 +126,12 @@ impl Tenant for TestTenant {
 /// Limits of all CPUs, reserved and set under a lent lock.
 fn reserve_under(lock: OwnedFd, system: &System) -> Hold {
     let limits = plan(system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = Session::lent(system, lock)
+    let hold = Session::open_with_lent_lock(system, lock)
         .unwrap()
-        .reserve(&limits)
+        .reserve_for_changes(&limits)
         .unwrap();
     for change in &limits.changes {
-        hold.set(&change.key, Some("20")).unwrap();
+        hold.write_or_put_back(&change.key, Some("20")).unwrap();
     }
     hold
 }
@@ -132,14 +141,17 @@ fn a_tenant_changes_settings_above_those_of_the_lender_and_both_are_put_back() {
     for (set, dies) in [("teo", false), ("teo", true), ("", false), ("", true)] {
         let (directory, system) = laptop();
         let before = content(directory.path());
-        let nothing = SettingsPlan::new(&system, WantedSetting::default()).unwrap();
+        let nothing = SettingsPlan::from_wanted(&system, WantedSetting::default()).unwrap();
         let settings = if set.is_empty() {
             nothing
         } else {
             plan(&system, &[set])
         };
-        let hold = Session::open(&system).unwrap().hold(&settings).unwrap();
-        let lent = hold.lend(|lock| -> Result<_, io::Error> {
+        let hold = Session::open_and_recover(&system)
+            .unwrap()
+            .apply_while_held(&settings)
+            .unwrap();
+        let lent = hold.lend_lock_to_tenant(|lock| -> Result<_, io::Error> {
             let above = reserve_under(lock?, &system);
             if dies {
                 // As after SIGKILL: the journal alone says what was changed.
@@ -149,22 +161,22 @@ fn a_tenant_changes_settings_above_those_of_the_lender_and_both_are_put_back() {
             Ok(Arc::new(TestTenant(Mutex::new(Some(above)))))
         });
         lent.unwrap().unwrap();
-        let error = Session::open(&system).unwrap_err();
+        let error = Session::open_and_recover(&system).unwrap_err();
         assert!(matches!(error, SettingsError::Locked { .. }), "{error}");
-        let (session, _) = hold.release().unwrap().unwrap();
+        let (session, _) = hold.put_back_and_release().unwrap().unwrap();
         assert_same(directory.path(), &before);
         drop(session);
-        assert_eq!(journal::held(system.root()), Some(Vec::new()));
+        assert_eq!(journal::list_held_settings(system.root()), Some(Vec::new()));
     }
 }
 
 #[test]
 fn a_tenant_that_fails_to_start_leaves_nothing() {
     let (directory, system) = laptop();
-    let hold = Session::open(&system).unwrap();
-    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let hold = Session::open_and_recover(&system).unwrap();
+    let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
     let held = content(directory.path());
-    let lent = hold.lend(|lock| -> Result<Arc<TestTenant>, io::Error> {
+    let lent = hold.lend_lock_to_tenant(|lock| -> Result<Arc<TestTenant>, io::Error> {
         std::mem::forget(reserve_under(lock?, &system));
         Err(io::Error::other("no"))
     });
@@ -177,12 +189,12 @@ fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
     for starts in [true, false] {
         let (directory, system) = laptop();
         let before = content(directory.path());
-        let hold = Session::open(&system).unwrap();
-        let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+        let hold = Session::open_and_recover(&system).unwrap();
+        let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
         let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-        let limit = directory.path().join(limits.changes[0].key.path());
+        let limit = directory.path().join(limits.changes[0].key.relative_path());
         let moved = limit.with_extension("moved");
-        let lent = hold.lend(|lock| -> Result<_, io::Error> {
+        let lent = hold.lend_lock_to_tenant(|lock| -> Result<_, io::Error> {
             std::mem::forget(reserve_under(lock?, &system));
             // A directory can neither be read nor written.
             fs::rename(&limit, &moved).unwrap();
@@ -194,12 +206,12 @@ fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
             }
         });
         assert_eq!(lent.is_ok(), starts);
-        let error = hold.release().unwrap_err();
+        let error = hold.put_back_and_release().unwrap_err();
         assert!(matches!(error, SettingsError::NotRestored(_)), "{error}");
         let governor = "sys/devices/system/cpu/cpuidle/current_governor";
         let now = fs::read(directory.path().join(governor)).unwrap();
         assert_eq!(Some(&now), before.get(governor), "{starts}");
-        let kept = journal::held(system.root()).unwrap();
+        let kept = journal::list_held_settings(system.root()).unwrap();
         let keys: Vec<&SettingKey> = kept.iter().map(|(key, _)| key).collect();
         assert_eq!(keys, [&limits.changes[0].key]);
     }
@@ -208,17 +220,17 @@ fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
 #[test]
 fn a_tenant_that_leaves_something_away_is_told() {
     let (directory, system) = laptop();
-    let hold = Session::open(&system).unwrap();
-    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let hold = Session::open_and_recover(&system).unwrap();
+    let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let limit = directory.path().join(limits.changes[0].key.path());
-    let lent = hold.lend(|lock| -> Result<_, io::Error> {
+    let limit = directory.path().join(limits.changes[0].key.relative_path());
+    let lent = hold.lend_lock_to_tenant(|lock| -> Result<_, io::Error> {
         std::mem::forget(reserve_under(lock?, &system));
         fs::remove_file(&limit).unwrap();
         Ok(Arc::new(TestTenant(Mutex::default())))
     });
     lent.unwrap().unwrap();
-    let (_, restored) = hold.release().unwrap().unwrap();
+    let (_, restored) = hold.put_back_and_release().unwrap().unwrap();
     assert_eq!(restored.away.len(), 1, "{restored:?}");
 }
 
@@ -226,10 +238,10 @@ fn a_tenant_that_leaves_something_away_is_told() {
 fn a_lock_of_another_machine_is_not_lent() {
     let (_directory, system) = laptop();
     let (_other, elsewhere) = laptop();
-    let hold = Session::open(&system).unwrap();
-    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
-    _ = hold.lend(|lock| -> Result<Arc<TestTenant>, io::Error> {
-        let error = Session::lent(&elsewhere, lock?).unwrap_err();
+    let hold = Session::open_and_recover(&system).unwrap();
+    let hold = hold.apply_while_held(&plan(&system, &["teo"])).unwrap();
+    _ = hold.lend_lock_to_tenant(|lock| -> Result<Arc<TestTenant>, io::Error> {
+        let error = Session::open_with_lent_lock(&elsewhere, lock?).unwrap_err();
         assert!(matches!(error, SettingsError::Unsafe { .. }), "{error}");
         Err(io::Error::other("no"))
     });
@@ -239,57 +251,61 @@ fn a_lock_of_another_machine_is_not_lent() {
 fn what_is_reserved_can_change_again_and_again() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let session = Session::open(&system).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = session.reserve(&limits).unwrap();
+    let hold = session.reserve_for_changes(&limits).unwrap();
     // In the journal, and not yet in force.
     assert_same(directory.path(), &before);
-    let held = journal::held(system.root()).unwrap();
+    let held = journal::list_held_settings(system.root()).unwrap();
     assert_eq!(held.len(), 2);
     let key = &limits.changes[1].key;
     assert_eq!(held[1], (key.clone(), Some("20".to_owned())));
     for value in [Some("20"), None, Some("30"), Some("n/a"), None] {
-        hold.set(key, value).unwrap();
-        assert_eq!(system.read(key).unwrap(), value.unwrap_or("0"));
+        hold.write_or_put_back(key, value).unwrap();
+        assert_eq!(system.read_setting(key).unwrap(), value.unwrap_or("0"));
     }
-    hold.set(key, Some("-1")).unwrap_err();
+    hold.write_or_put_back(key, Some("-1")).unwrap_err();
     let other = "idle-governor".parse().unwrap();
-    let error = hold.set(&other, Some("teo")).unwrap_err();
+    let error = hold.write_or_put_back(&other, Some("teo")).unwrap_err();
     assert!(matches!(error, SettingsError::NotHeld(_)), "{error}");
-    hold.set(key, Some("30")).unwrap();
+    hold.write_or_put_back(key, Some("30")).unwrap();
     drop(hold);
     assert_same(directory.path(), &before);
-    assert_eq!(journal::held(system.root()), Some(Vec::new()));
+    assert_eq!(journal::list_held_settings(system.root()), Some(Vec::new()));
 }
 
 #[test]
 fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
     let (directory, system) = laptop();
-    let session = Session::open(&system).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
     let wanted = ["cpu-latency[limit=20us,cpus=all]", "frequency[min=2000MHz]"];
     let plan = plan(&system, &wanted);
     let key = |text: &str| text.parse::<SettingKey>().unwrap();
     let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
     let [low0, low1] = ["frequency-min:policy0", "frequency-min:policy1"].map(key);
-    let [before0, before1] = [&low0, &low1].map(|key| system.read(key).unwrap());
-    let hold = session.reserve(&plan).unwrap();
+    let [before0, before1] = [&low0, &low1].map(|key| system.read_setting(key).unwrap());
+    let hold = session.reserve_for_changes(&plan).unwrap();
     let write = |key: &SettingKey, value: &str| {
-        fs::write(directory.path().join(key.path()), format!("{value}\n")).unwrap();
+        fs::write(
+            directory.path().join(key.relative_path()),
+            format!("{value}\n"),
+        )
+        .unwrap();
     };
-    hold.set(&cpu0, Some("20")).unwrap();
-    hold.set(&cpu1, Some("20")).unwrap();
-    hold.set(&cpu1, None).unwrap();
+    hold.write_or_put_back(&cpu0, Some("20")).unwrap();
+    hold.write_or_put_back(&cpu1, Some("20")).unwrap();
+    hold.write_or_put_back(&cpu1, None).unwrap();
     // What we wrote once, and took back, is no longer ours.
     write(&cpu1, "20");
     for key in [&low0, &low1] {
-        hold.set(key, Some("2000000")).unwrap();
+        hold.write_or_put_back(key, Some("2000000")).unwrap();
     }
     write(&low0, "900000");
     // A maximum below the minimum that we wrote: the kernel shows no minimum above it.
     write(&key("frequency-max:policy1"), "1500000");
     write(&low1, "1500000");
-    let (session, restored) = hold.release().unwrap().unwrap();
-    let read = |key: &SettingKey| system.read(key).unwrap();
+    let (session, restored) = hold.put_back_and_release().unwrap().unwrap();
+    let read = |key: &SettingKey| system.read_setting(key).unwrap();
     assert_eq!(
         [read(&cpu0), read(&cpu1), read(&low0), read(&low1)],
         ["0", "20", "900000", &before1],
@@ -302,10 +318,13 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
             "frequency-min:policy0 is '900000': somebody else has set it, so it stays"
         ]
     );
-    assert_eq!(journal::pending(system.root()), Some(false));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(false));
     drop(session);
     // It is not what a later command puts back either.
-    Session::open(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(read(&cpu1), "20");
 }
 
@@ -313,17 +332,17 @@ fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
 fn a_setting_that_does_not_take_undoes_the_whole_plan() {
     let (directory, system) = laptop();
     // A drive whose answers have another size refuses what is written.
-    let session = Session::open(&system).unwrap();
+    let session = Session::open_and_recover(&system).unwrap();
     let good = plan(&system, MANY);
     fs::write(directory.path().join("dev/nvme0.feature-0c"), [0; 10]).unwrap();
     let before = content(directory.path());
-    let error = session.hold(&good).unwrap_err().to_string();
+    let error = session.apply_while_held(&good).unwrap_err().to_string();
     assert!(
         error.contains("nvme0") && error.contains("10 bytes"),
         "{error}"
     );
     assert_same(directory.path(), &before);
-    assert_eq!(journal::pending(system.root()), Some(false));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(false));
 }
 
 #[test]
@@ -331,8 +350,8 @@ fn a_crash_after_any_write_can_be_undone() {
     // The state after k of the writes, for every k, with the journal on disk.
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, MANY)).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, MANY)).unwrap();
     drop(session);
     let journal = directory.path().join("var/lib/wakepath/journal.json");
     let (written, after) = (fs::read(&journal).unwrap(), content(directory.path()));
@@ -349,7 +368,10 @@ fn a_crash_after_any_write_can_be_undone() {
             fs::write(directory.path().join(path), &value[..cut]).unwrap();
         }
         fs::write(&journal, &written).unwrap();
-        Session::open(&system).unwrap().restore().unwrap();
+        Session::open_and_recover(&system)
+            .unwrap()
+            .restore_all()
+            .unwrap();
         assert_same(directory.path(), &before);
     }
 }
@@ -366,14 +388,17 @@ fn a_restart_resets_settings_by_itself() {
     let latency = directory
         .path()
         .join("sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us");
-    let mut session = Session::open(&system).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
     let both = plan(&system, &["teo", "cpu-latency[limit=50us,cpus=all]"]);
-    session.apply(&both).unwrap();
+    session.apply_plan(&both).unwrap();
     drop(session);
     // The new boot comes up with another governor; the latency limit is still ours.
     fs::write(boot.join("boot_id"), "two\n").unwrap();
     fs::write(&governor, "ladder\n").unwrap();
-    let restored = Session::open(&system).unwrap().restore().unwrap();
+    let restored = Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!(fs::read_to_string(&governor).unwrap(), "ladder\n");
     assert_eq!(fs::read_to_string(&latency).unwrap(), "0\n");
     assert!(
@@ -386,9 +411,9 @@ fn a_restart_resets_settings_by_itself() {
 #[test]
 fn a_request_that_needs_a_process_is_not_applied_for_good() {
     let (_directory, system) = laptop();
-    let mut session = Session::open(&system).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
     let error = session
-        .apply(&plan(&system, &["cpu-latency[limit=10us]"]))
+        .apply_plan(&plan(&system, &["cpu-latency[limit=10us]"]))
         .unwrap_err()
         .to_string();
     assert!(
@@ -419,9 +444,15 @@ fn frequency_limits_never_cross() {
     ] {
         let plan = plan(&system, &policies);
         assert_eq!(plan.changes[0].key.to_string(), first, "{policies:?}");
-        Session::open(&system).unwrap().apply(&plan).unwrap();
+        Session::open_and_recover(&system)
+            .unwrap()
+            .apply_plan(&plan)
+            .unwrap();
     }
-    Session::open(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     let max = fs::read_to_string(policy.join("scaling_max_freq")).unwrap();
     assert_eq!(max, "4700000\n");
 }
@@ -444,8 +475,8 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
         ("cpu-latency[limit=20us,cpus=0-2]", "no CPU 2"),
     ] {
         let set = name.parse().unwrap();
-        let planned = policy::resolve(&system, &set, &Targets::default())
-            .and_then(|wanted| SettingsPlan::new(&system, wanted));
+        let planned = policy::resolve_to_settings(&system, &set, &Targets::default())
+            .and_then(|wanted| SettingsPlan::from_wanted(&system, wanted));
         let message = planned.unwrap_err().to_string();
         assert!(message.contains(says), "{name}: {message}");
     }
@@ -458,7 +489,7 @@ fn policies_that_cannot_be_applied_say_why_and_what_can() {
             drives,
             force: false,
         };
-        policy::resolve(&system, &"menu".parse().unwrap(), &selection).unwrap_err();
+        policy::resolve_to_settings(&system, &"menu".parse().unwrap(), &selection).unwrap_err();
     }
 }
 
@@ -500,7 +531,8 @@ fn a_set_changes_what_it_names_and_nothing_else() {
         cpus: Some(vec![0]),
         ..Targets::default()
     };
-    let resolve = |name: &str| policy::resolve(&system, &name.parse().unwrap(), &selection);
+    let resolve =
+        |name: &str| policy::resolve_to_settings(&system, &name.parse().unwrap(), &selection);
     let error = resolve("cpu-latency[limit=20us]").unwrap_err().to_string();
     assert!(error.contains("cpus=all"), "{error}");
     let of_one = resolve("cpu-latency[limit=20us,cpus=all]").unwrap();
@@ -548,7 +580,7 @@ fn a_drive_that_apst_breaks_is_left_alone_unless_forced() {
             force,
             ..Targets::default()
         };
-        policy::resolve(&system, &"apst".parse().unwrap(), &selection).unwrap()
+        policy::resolve_to_settings(&system, &"apst".parse().unwrap(), &selection).unwrap()
     };
     let (careful, forced) = (planned(false), planned(true));
     assert!(careful.notes[0].contains("--force"), "{:?}", careful.notes);
@@ -560,10 +592,10 @@ fn a_drive_that_apst_breaks_is_left_alone_unless_forced() {
 fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, &["teo"])).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, &["teo"])).unwrap();
     let table = plan(&system, &["apst", "idle-states[ceiling=20us]"]);
-    let hold = session.hold(&table).unwrap();
+    let hold = session.apply_while_held(&table).unwrap();
     let journal = directory.path().join("var/lib/wakepath/journal.json");
     let of_killed = fs::read(&journal).unwrap();
     drop(hold);
@@ -573,7 +605,7 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
     let aside = directory.path().join("aside");
     fs::rename(&answers, &aside).unwrap();
     fs::create_dir(&answers).unwrap();
-    let error = Session::for_restore(&system).unwrap().restore();
+    let error = Session::open_for_restore(&system).unwrap().restore_all();
     let error = error.unwrap_err().to_string();
     assert!(error.contains("1 settings could not"), "{error}");
     let governor = "sys/devices/system/cpu/cpuidle/current_governor";
@@ -581,13 +613,16 @@ fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
         fs::read(directory.path().join(governor)).unwrap(),
         before[governor]
     );
-    assert_eq!(journal::pending(system.root()), Some(true));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     // Once it does, the rest is put back, too.
     fs::remove_dir(&answers).unwrap();
     fs::rename(&aside, &answers).unwrap();
-    Session::for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
-    assert_eq!(journal::pending(system.root()), Some(false));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(false));
 }
 
 #[test]
@@ -615,11 +650,13 @@ fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
     let (directory, system) = laptop();
     let model = directory.path().join("sys/class/nvme/nvme0/model");
     let table = directory.path().join("dev/nvme0.feature-0c");
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, &["apst", "teo"])).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session
+        .apply_plan(&plan(&system, &["apst", "teo"]))
+        .unwrap();
     fs::write(&model, "ANOTHER DRIVE\n").unwrap();
     fs::write(&table, [7; 260]).unwrap();
-    let restored = session.restore().unwrap();
+    let restored = session.restore_all().unwrap();
     assert!(
         restored.notes.iter().any(|n| n.contains("another drive")),
         "{restored:?}"
@@ -627,10 +664,12 @@ fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
     assert_eq!(fs::read(&table).unwrap(), [7; 260]);
     // Everything else is as it was, and nothing is left to do.
     assert_eq!(
-        system.read(&"idle-governor".parse().unwrap()).unwrap(),
+        system
+            .read_setting(&"idle-governor".parse().unwrap())
+            .unwrap(),
         "menu"
     );
-    assert_eq!(journal::pending(system.root()), Some(false));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(false));
 }
 
 /// The laptop with the files that kernels from 6.16 on add.
@@ -647,17 +686,20 @@ fn newer_laptop() -> (tempfile::TempDir, wakepath_system::System) {
 fn settings_of_newer_kernels_are_applied_read_back_and_restored() {
     let (directory, system) = newer_laptop();
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
     session
-        .apply(&plan(&system, &["c1-demotion[value=off]"]))
+        .apply_plan(&plan(&system, &["c1-demotion[value=off]"]))
         .unwrap();
     let path = directory
         .path()
         .join("sys/devices/system/cpu/cpuidle/intel_c1_demotion");
     assert_eq!(fs::read_to_string(&path).unwrap(), "0\n");
-    assert_eq!(journal::pending(system.root()), Some(true));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     drop(session);
-    Session::open(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
     for (set, value) in [("200us", "200"), ("none", "2147483647"), ("0us", "0")] {
         let plan = plan(&system, &[&format!("wakeup-latency[limit={set}]")]);
@@ -673,32 +715,41 @@ fn a_wake_up_latency_limit_lasts_as_long_as_it_is_held() {
     let before = content(directory.path());
     let limit = || {
         let key = "wakeup-latency".parse().unwrap();
-        system.read(&key).unwrap()
+        system.read_setting(&key).unwrap()
     };
     let none = limit();
     let wanted = plan(&system, &["wakeup-latency[limit=200us]"]);
     // It needs a process, so that it cannot be applied for good.
-    let error = Session::open(&system).unwrap().apply(&wanted).unwrap_err();
+    let error = Session::open_and_recover(&system)
+        .unwrap()
+        .apply_plan(&wanted)
+        .unwrap_err();
     assert!(error.to_string().contains("--for"), "{error}");
     assert_same(directory.path(), &before);
 
-    let hold = Session::open(&system).unwrap().hold(&wanted).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .apply_while_held(&wanted)
+        .unwrap();
     assert_eq!(limit(), "200");
-    assert_eq!(journal::pending(system.root()), Some(true));
-    hold.release().unwrap();
+    assert_eq!(journal::has_pending_restore(system.root()), Some(true));
+    hold.put_back_and_release().unwrap();
     assert_eq!(limit(), none);
     assert_same(directory.path(), &before);
 
     // Killed while it is held: the next session finds the journal.
     let journal = directory.path().join("var/lib/wakepath/journal.json");
-    let hold = Session::open(&system).unwrap().hold(&wanted).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .apply_while_held(&wanted)
+        .unwrap();
     let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
     drop(hold);
     fs::write(&journal, written).unwrap();
     for (path, bytes) in during {
         fs::write(directory.path().join(path), bytes).unwrap();
     }
-    drop(Session::open(&system).unwrap());
+    drop(Session::open_and_recover(&system).unwrap());
     assert_eq!(limit(), none);
     assert_same(directory.path(), &before);
 }
@@ -712,7 +763,7 @@ fn a_kernel_without_a_setting_says_so() {
         ("amd-pstate", "amd_pstate/status"),
     ] {
         let set = set.parse().unwrap();
-        let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
+        let error = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap_err();
         assert!(error.to_string().contains(path), "{error}");
     }
 }
@@ -727,19 +778,22 @@ fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
         fs::write(cpus.join(format!("cpufreq/policy{policy}/boost")), "1\n").unwrap();
     }
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
     session
-        .apply(&plan(&system, &["amd-pstate[epp=power,boost=off]"]))
+        .apply_plan(&plan(&system, &["amd-pstate[epp=power,boost=off]"]))
         .unwrap();
     let text = |file: &str| fs::read_to_string(cpus.join("cpufreq/policy0").join(file)).unwrap();
     assert_eq!(text("energy_performance_preference"), "power\n");
     assert_eq!(text("boost"), "0\n");
     assert_eq!(text("scaling_governor"), "powersave\n");
     drop(session);
-    Session::open(&system).unwrap().restore().unwrap();
+    Session::open_and_recover(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
     let set = "amd-pstate[mode=guided]".parse().unwrap();
-    let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
+    let error = policy::resolve_to_settings(&system, &set, &Targets::default()).unwrap_err();
     assert!(error.to_string().contains("amd_pstate=guided"), "{error}");
 }
 
@@ -758,9 +812,9 @@ fn kill_holder(directory: &std::path::Path, hold: wakepath_settings::Hold) {
 fn a_value_whose_file_is_away_stays_in_the_journal() {
     let (directory, system) = laptop();
     let before = content(directory.path());
-    let mut session = Session::open(&system).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
     session
-        .apply(&plan(&system, &["teo", "frequency[max=2000MHz]"]))
+        .apply_plan(&plan(&system, &["teo", "frequency[max=2000MHz]"]))
         .unwrap();
     drop(session);
     // A CPU that is offline takes its frequency policy with it.
@@ -770,20 +824,25 @@ fn a_value_whose_file_is_away_stays_in_the_journal() {
     let aside = directory.path().join("aside");
     fs::rename(&policy, &aside).unwrap();
     for _ in 0..2 {
-        let error = Session::for_restore(&system).unwrap().restore();
+        let error = Session::open_for_restore(&system).unwrap().restore_all();
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("scaling_max_freq: is not there now") && error.contains("again"),
             "{error}"
         );
-        assert_eq!(journal::pending(system.root()), Some(true));
+        assert_eq!(journal::has_pending_restore(system.root()), Some(true));
     }
-    let governor = system.read(&"idle-governor".parse().unwrap()).unwrap();
+    let governor = system
+        .read_setting(&"idle-governor".parse().unwrap())
+        .unwrap();
     assert_eq!(governor, "menu");
     fs::rename(&aside, &policy).unwrap();
-    Session::for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
-    assert_eq!(journal::pending(system.root()), Some(false));
+    assert_eq!(journal::has_pending_restore(system.root()), Some(false));
 }
 
 #[test]
@@ -791,25 +850,31 @@ fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
     let (directory, system) = laptop();
     let before = content(directory.path());
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .reserve_for_changes(&limits)
+        .unwrap();
     for change in &limits.changes {
-        hold.set(&change.key, Some("20")).unwrap();
+        hold.write_or_put_back(&change.key, Some("20")).unwrap();
     }
     kill_holder(directory.path(), hold);
     let power = directory.path().join("sys/devices/system/cpu/cpu1/power");
     let aside = directory.path().join("aside");
     fs::rename(&power, &aside).unwrap();
-    let mut session = Session::open(&system).unwrap();
-    assert_eq!(session.recovered().away.len(), 1);
-    session.apply(&plan(&system, &["teo"])).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    assert_eq!(session.recovered_settings().away.len(), 1);
+    session.apply_plan(&plan(&system, &["teo"])).unwrap();
     drop(session);
-    assert_eq!(journal::held(system.root()).unwrap().len(), 1);
+    assert_eq!(journal::list_held_settings(system.root()).unwrap().len(), 1);
     fs::rename(&aside, &power).unwrap();
-    let session = Session::open(&system).unwrap();
-    assert_eq!(session.recovered().written.len(), 1);
-    assert!(session.recovered().away.is_empty());
+    let session = Session::open_and_recover(&system).unwrap();
+    assert_eq!(session.recovered_settings().written.len(), 1);
+    assert!(session.recovered_settings().away.is_empty());
     drop(session);
-    Session::for_restore(&system).unwrap().restore().unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_same(directory.path(), &before);
 }
 
@@ -818,8 +883,11 @@ fn killed_daemon() -> (tempfile::TempDir, wakepath_system::System, [SettingKey; 
     let (directory, system) = laptop();
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
     let keys = [0, 1].map(|cpu: usize| limits.changes[cpu].key.clone());
-    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
-    hold.set(&keys[0], Some("20")).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .reserve_for_changes(&limits)
+        .unwrap();
+    hold.write_or_put_back(&keys[0], Some("20")).unwrap();
     kill_holder(directory.path(), hold);
     (directory, system, keys)
 }
@@ -829,51 +897,66 @@ fn after_a_kill_what_others_have_set_stays() {
     for whole in [true, false] {
         let (directory, system, keys) = killed_daemon();
         for key in &keys {
-            fs::write(directory.path().join(key.path()), "33\n").unwrap();
+            fs::write(directory.path().join(key.relative_path()), "33\n").unwrap();
         }
         let restored = if whole {
-            Session::for_restore(&system).unwrap().restore().unwrap()
+            Session::open_for_restore(&system)
+                .unwrap()
+                .restore_all()
+                .unwrap()
         } else {
-            Session::open(&system).unwrap().recovered().clone()
+            Session::open_and_recover(&system)
+                .unwrap()
+                .recovered_settings()
+                .clone()
         };
         assert!(restored.written.is_empty(), "{restored:?}");
         assert_eq!(restored.notes.len(), 2, "{restored:?}");
         for key in &keys {
-            assert_eq!(system.read(key).unwrap(), "33");
+            assert_eq!(system.read_setting(key).unwrap(), "33");
         }
-        assert_eq!(journal::pending(system.root()), Some(false));
+        assert_eq!(journal::has_pending_restore(system.root()), Some(false));
     }
 }
 
 #[test]
 fn after_a_kill_what_the_daemon_wrote_is_put_back() {
     let (directory, system, keys) = killed_daemon();
-    let restored = Session::for_restore(&system).unwrap().restore().unwrap();
+    let restored = Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
     assert_eq!((restored.written.len(), restored.unchanged), (1, 1));
     assert!(restored.notes.is_empty(), "{restored:?}");
-    assert_eq!(system.read(&keys[0]).unwrap(), "0");
+    assert_eq!(system.read_setting(&keys[0]).unwrap(), "0");
     // Also what it wrote in place of the first value.
     let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
-    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    let hold = Session::open_and_recover(&system)
+        .unwrap()
+        .reserve_for_changes(&limits)
+        .unwrap();
     for value in ["20", "30", "40", "50", "60", "70"] {
-        hold.set(&keys[0], Some(value)).unwrap();
+        hold.write_or_put_back(&keys[0], Some(value)).unwrap();
     }
     kill_holder(directory.path(), hold);
-    assert_eq!(system.read(&keys[0]).unwrap(), "70");
-    Session::for_restore(&system).unwrap().restore().unwrap();
-    assert_eq!(system.read(&keys[0]).unwrap(), "0");
+    assert_eq!(system.read_setting(&keys[0]).unwrap(), "70");
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    assert_eq!(system.read_setting(&keys[0]).unwrap(), "0");
 }
 
 #[test]
 fn a_journal_of_another_machine_is_refused_and_kept() {
     let (one, system) = laptop();
     let (other, elsewhere) = laptop();
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, &["teo"])).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, &["teo"])).unwrap();
     drop(session);
     let journal = "var/lib/wakepath/journal.json";
     let content = fs::read(one.path().join(journal)).unwrap();
-    drop(Session::open(&elsewhere).unwrap());
+    drop(Session::open_and_recover(&elsewhere).unwrap());
     fs::create_dir_all(other.path().join("var/lib/wakepath")).unwrap();
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(other.path().join("var/lib/wakepath"), private).unwrap();
@@ -890,7 +973,9 @@ fn a_journal_of_another_machine_is_refused_and_kept() {
         (of_machine.into_bytes(), "a running machine".to_owned()),
     ] {
         fs::write(other.path().join(journal), &content).unwrap();
-        let error = Session::for_restore(&elsewhere).unwrap_err().to_string();
+        let error = Session::open_for_restore(&elsewhere)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains(&whose) && error.contains("wakepath restore"),
             "{error}"
@@ -902,13 +987,13 @@ fn a_journal_of_another_machine_is_refused_and_kept() {
 #[test]
 fn a_damaged_journal_says_what_it_still_has_and_what_to_do() {
     let (directory, system) = laptop();
-    let mut session = Session::open(&system).unwrap();
-    session.apply(&plan(&system, &["teo"])).unwrap();
+    let mut session = Session::open_and_recover(&system).unwrap();
+    session.apply_plan(&plan(&system, &["teo"])).unwrap();
     drop(session);
     let journal = directory.path().join("var/lib/wakepath/journal.json");
     let content = fs::read(&journal).unwrap();
     fs::write(&journal, &content[..content.len() - 20]).unwrap();
-    let error = Session::for_restore(&system).unwrap_err().to_string();
+    let error = Session::open_for_restore(&system).unwrap_err().to_string();
     for part in [
         "journal.json",
         "idle-governor was 'menu'",
@@ -923,7 +1008,7 @@ fn a_damaged_journal_says_what_it_still_has_and_what_to_do() {
     let hostile = String::from_utf8(content[..content.len() - 20].to_vec()).unwrap();
     let hostile = hostile.replace("\"menu\"", "\"x'; touch pwned; echo '\"");
     fs::write(&journal, hostile).unwrap();
-    let error = Session::for_restore(&system).unwrap_err().to_string();
+    let error = Session::open_for_restore(&system).unwrap_err().to_string();
     assert!(
         error.contains("echo 'x'\\''; touch pwned; echo '\\''' > "),
         "{error}"

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use wakepath_settings::{
-    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_at_boot, forget_supply,
-    switch_supply,
+    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_at_boot,
+    apply_set_of_present_supply, forget_applied_supply,
 };
 use wakepath_system::System;
 
@@ -69,7 +69,7 @@ fn a_change_of_supply_changes_the_set_and_puts_the_other_back() {
     assert_eq!(read(machine, GOVERNOR), "teo");
     for _ in 0..2 {
         pull_plug(machine);
-        let outcome = switch_supply(&system).unwrap();
+        let outcome = apply_set_of_present_supply(&system).unwrap();
         assert!(
             matches!(&outcome, SupplyOutcome::Switched { supply: PowerSupply::Battery, drift, .. } if drift.is_empty()),
             "{outcome:?}"
@@ -77,7 +77,7 @@ fn a_change_of_supply_changes_the_set_and_puts_the_other_back() {
         assert_eq!(read(machine, EPP), "power");
         assert_eq!(read(machine, GOVERNOR), "menu");
         plug_in(machine);
-        switch_supply(&system).unwrap();
+        apply_set_of_present_supply(&system).unwrap();
         assert_eq!(read(machine, EPP), epp);
         assert_eq!(read(machine, GOVERNOR), "teo");
     }
@@ -88,7 +88,7 @@ fn an_event_without_a_change_of_supply_writes_nothing() {
     let (directory, system) = booted_on_mains();
     write(directory.path(), GOVERNOR, "ladder\n");
     let before = content(directory.path());
-    let outcome = switch_supply(&system).unwrap();
+    let outcome = apply_set_of_present_supply(&system).unwrap();
     assert!(
         matches!(outcome, SupplyOutcome::Unchanged(PowerSupply::Mains)),
         "{outcome:?}"
@@ -109,7 +109,8 @@ fn what_somebody_else_has_set_is_reported_and_stays() {
         } else {
             plug_in(machine);
         }
-        let SupplyOutcome::Switched { drift, .. } = switch_supply(&system).unwrap() else {
+        let SupplyOutcome::Switched { drift, .. } = apply_set_of_present_supply(&system).unwrap()
+        else {
             panic!("the supply has changed");
         };
         let found: Vec<(String, &str)> = drift
@@ -133,11 +134,14 @@ fn what_somebody_else_has_set_is_reported_and_stays() {
 fn after_a_restore_a_change_of_supply_writes_nothing() {
     let (directory, system) = booted_on_mains();
     let machine = directory.path();
-    Session::for_restore(&system).unwrap().restore().unwrap();
-    forget_supply(&system).unwrap();
+    Session::open_for_restore(&system)
+        .unwrap()
+        .restore_all()
+        .unwrap();
+    forget_applied_supply(&system).unwrap();
     pull_plug(machine);
     let before = content(machine);
-    let outcome = switch_supply(&system).unwrap();
+    let outcome = apply_set_of_present_supply(&system).unwrap();
     assert!(matches!(outcome, SupplyOutcome::NotInForce), "{outcome:?}");
     assert_same(machine, &before);
 }
@@ -153,7 +157,9 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
         "mains = 'teo'\nbattery = 'epp[value=power] + idle-states[ceiling=C7]'\n",
     );
     let before = content(machine);
-    let message = switch_supply(&system).unwrap_err().to_string();
+    let message = apply_set_of_present_supply(&system)
+        .unwrap_err()
+        .to_string();
     assert!(message.contains("C6"), "{message}");
     assert_same(machine, &before);
     // The event after the file is mended does what this one could not.
@@ -162,7 +168,7 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
         FILE,
         "mains = 'teo'\nbattery = 'epp[value=power]'\n",
     );
-    switch_supply(&system).unwrap();
+    apply_set_of_present_supply(&system).unwrap();
     assert_eq!(read(machine, EPP), "power");
 }
 
@@ -170,14 +176,16 @@ fn a_refused_switch_leaves_the_other_set_in_force() {
 fn a_set_for_one_supply_leaves_the_other_in_the_file() {
     let (directory, system) = booted_on_mains();
     let set = "menu".parse().unwrap();
-    let settings = PersistentSettings::for_supply(&system, PowerSupply::Battery, set, None);
+    let settings =
+        PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, None);
     assert_eq!(
-        settings.unwrap().sets_text(),
+        settings.unwrap().sets_as_text(),
         "on mains teo, on battery menu"
     );
     // All sets of a file are for the same CPUs.
     let set = "menu".parse().unwrap();
-    let other = PersistentSettings::for_supply(&system, PowerSupply::Battery, set, Some(vec![0]));
+    let other =
+        PersistentSettings::with_set_for_supply(&system, PowerSupply::Battery, set, Some(vec![0]));
     let message = other.unwrap_err().to_string();
     assert!(message.contains("has a set for all CPUs"), "{message}");
     drop(directory);

@@ -4,25 +4,25 @@ use wakepath_hardware::Machine;
 
 use crate::core::basics::CpuId;
 
-/// Completion queues.
+/// A drive's completion queues, and which CPUs they interrupt.
 #[derive(Clone, Debug)]
 pub(crate) struct CompletionSetup {
     cpus: usize,
-    /// Queues per drive; at most one per CPU.
+    /// Completion queues per drive; at most one per CPU.
     queues: usize,
     fixed: Option<CpuId>,
-    /// Share of completions at the queue's own CPU; absent: all.
+    /// Share of completion interrupts that arrive at the queue's own CPU; absent: all.
     pub(super) same_cpu_share: Option<f64>,
     pub(super) coalescing: Option<Coalescing>,
-    /// By CPU: interrupts go elsewhere if possible; empty if no CPU is kept free.
+    /// By CPU, whether completion interrupts avoid the CPU if possible (`managed_irq`); empty if none does.
     kept_free: Vec<bool>,
 }
 
-/// Coalescing: a queue collects completions before interrupting.
+/// Interrupt coalescing: a queue collects completions before it interrupts a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coalescing {
     pub(super) threshold: usize,
-    /// Longest wait for the first completion, in ns.
+    /// Longest time in ns that a queue holds its first completion back.
     pub(super) time: u64,
 }
 
@@ -44,41 +44,41 @@ impl CompletionSetup {
             same_cpu_share: (share.is_given() && share.value < 1.0).then_some(share.value),
             coalescing: (figures.coalesce.value > 1.0).then(|| Coalescing {
                 threshold: figures.coalesce.value as usize,
-                time: figures.coalesce_us.micros().0,
+                time: figures.coalesce_us.micros_to_time().0,
             }),
         }
     }
 
-    /// Number of collecting queues for `drives` drives.
-    pub(crate) fn collecting_queues(&self, drives: usize) -> usize {
+    /// Number of queues that coalesce completions, over all drives; 0 without coalescing.
+    pub(crate) fn coalescing_queue_count(&self, drives: usize) -> usize {
         match self.coalescing {
             Some(_) => drives * self.queues,
             None => 0,
         }
     }
 
-    /// Queue for a CPU's submissions to a drive, numbered over all drives.
-    pub(crate) fn queue(&self, drive: usize, cpu: CpuId) -> usize {
-        drive * self.queues + cpu * self.queues / self.cpus
+    /// Number of the queue that takes a CPU's submissions to a drive, counted over all drives.
+    pub(crate) fn queue_number_across_drives(&self, drive: usize, submitter: CpuId) -> usize {
+        drive * self.queues + submitter * self.queues / self.cpus
     }
 
-    /// The CPU to interrupt when a drive has finished what `cpu` submitted.
+    /// The CPU to interrupt when a drive has finished what `submitter` submitted.
     ///
     /// A queue serves consecutive CPUs. The kernel gives each interrupt to the CPU with the fewest so far, so that
     /// drives take turns.
     #[inline]
-    pub(crate) fn cpu(&self, drive: usize, cpu: CpuId) -> CpuId {
+    pub(crate) fn interrupted_cpu(&self, drive: usize, submitter: CpuId) -> CpuId {
         match self.fixed {
             Some(fixed) => fixed,
-            None if self.queues == self.cpus => cpu,
-            None => self.cpu_of_shared(drive, cpu),
+            None if self.queues == self.cpus => submitter,
+            None => self.interrupted_cpu_if_queue_is_shared(drive, submitter),
         }
     }
 
-    /// The CPU to interrupt for a queue with several CPUs.
+    /// The CPU that a completion interrupts, for a queue shared by several submitting CPUs.
     #[inline(never)]
-    fn cpu_of_shared(&self, drive: usize, cpu: CpuId) -> CpuId {
-        let queue = cpu * self.queues / self.cpus;
+    fn interrupted_cpu_if_queue_is_shared(&self, drive: usize, submitter: CpuId) -> CpuId {
+        let queue = submitter * self.queues / self.cpus;
         let first = (queue * self.cpus).div_ceil(self.queues);
         let next = ((queue + 1) * self.cpus).div_ceil(self.queues);
         if self
@@ -86,9 +86,11 @@ impl CompletionSetup {
             .get(first..next)
             .is_some_and(|free| free.contains(&true))
         {
-            let others: Vec<CpuId> = (first..next).filter(|cpu| !self.kept_free[*cpu]).collect();
-            if let Some(cpu) = others.get(drive % others.len().max(1)) {
-                return *cpu;
+            let others: Vec<CpuId> = (first..next)
+                .filter(|submitter| !self.kept_free[*submitter])
+                .collect();
+            if let Some(submitter) = others.get(drive % others.len().max(1)) {
+                return *submitter;
             }
         }
         first + drive % (next - first)
@@ -115,10 +117,12 @@ mod tests {
     #[test]
     fn drives_take_turns_among_the_cpus_of_a_queue() {
         let two_each = setup(8, 4);
-        assert_eq!([4, 5].map(|cpu| two_each.cpu(0, cpu)), [4, 4]);
-        assert_eq!([4, 5].map(|cpu| two_each.cpu(1, cpu)), [5, 5]);
+        assert_eq!([4, 5].map(|cpu| two_each.interrupted_cpu(0, cpu)), [4, 4]);
+        assert_eq!([4, 5].map(|cpu| two_each.interrupted_cpu(1, cpu)), [5, 5]);
         let uneven = setup(6, 4);
-        let groups: Vec<_> = (0..6).map(|cpu| uneven.queue(0, cpu)).collect();
+        let groups: Vec<_> = (0..6)
+            .map(|cpu| uneven.queue_number_across_drives(0, cpu))
+            .collect();
         assert_eq!(groups, [0, 0, 1, 2, 2, 3]);
     }
 
@@ -132,9 +136,9 @@ mod tests {
             let queues = ((cpus as f64 * share) as usize).max(1);
             let setup = setup(cpus, queues);
             for cpu in 0..cpus {
-                let to = setup.cpu(drive, cpu);
-                prop_assert_eq!(setup.queue(drive, to), setup.queue(drive, cpu));
-                prop_assert!(setup.queue(drive, cpu) < (drive + 1) * setup.queues);
+                let to = setup.interrupted_cpu(drive, cpu);
+                prop_assert_eq!(setup.queue_number_across_drives(drive, to), setup.queue_number_across_drives(drive, cpu));
+                prop_assert!(setup.queue_number_across_drives(drive, cpu) < (drive + 1) * setup.queues);
             }
         }
     }

@@ -11,21 +11,21 @@ pub(crate) const BLOCK: u64 = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IoCost {
     submission: Cycles,
-    /// Submission work for each KiB beyond [`BLOCK`].
+    /// Submission work for each KiB of a request beyond [`BLOCK`].
     per_kib: Cycles,
     interrupt: Cycles,
     resume: Cycles,
-    /// Work done only for a task that sleeps, in submission, interrupt and resumption.
+    /// Extra work if the task sleeps until the completion: in the submission, in the interrupt, and in the resumption.
     deactivation: Cycles,
     reactivation: Cycles,
     switch: Cycles,
-    /// Work for each [`BLOCK`] in a buffered read.
+    /// Page cache work for each [`BLOCK`] of a buffered read.
     page_cache: Cycles,
-    /// Work between two I/Os, done by the program.
+    /// The program's own work between two I/Os.
     program: Cycles,
     /// Submission work for a flush beyond another request's.
     flush: Cycles,
-    /// Work for an asynchronous engine, in submission and resumption.
+    /// Extra work of an asynchronous I/O engine: the submitting and the reaping system call.
     asynchronous: [Cycles; 2],
 }
 
@@ -41,17 +41,17 @@ impl IoCost {
         let deactivation = part(&path.deactivation_share).min(submission);
         Self {
             submission: submission - deactivation,
-            per_kib: path.kcycles_per_kib.kilocycles(),
+            per_kib: path.kcycles_per_kib.kilocycles_to_cycles(),
             interrupt,
             resume,
             deactivation,
             reactivation: part(&path.reactivation_share).min(interrupt),
             switch: part(&path.switch_share).min(resume),
-            page_cache: path.page_cache_kcycles.kilocycles(),
-            program: path.program_kcycles.kilocycles(),
-            flush: path.flush_kcycles.kilocycles(),
+            page_cache: path.page_cache_kcycles.kilocycles_to_cycles(),
+            program: path.program_kcycles.kilocycles_to_cycles(),
+            flush: path.flush_kcycles.kilocycles_to_cycles(),
             asynchronous: {
-                let both = path.asynchronous_kcycles.kilocycles();
+                let both = path.asynchronous_kcycles.kilocycles_to_cycles();
                 [both / 2, both - both / 2]
             },
         }
@@ -59,73 +59,73 @@ impl IoCost {
 
     /// Whether a completion costs more if the task sleeps.
     #[inline]
-    pub(crate) fn depends_on_sleep(&self) -> bool {
+    pub(crate) fn completion_costs_more_after_sleep(&self) -> bool {
         self.reactivation | self.switch > 0
     }
 
     /// Work to submit a request, until the drive has it.
     #[inline]
-    pub(crate) fn submission(&self, bytes: u64) -> Cycles {
+    pub(crate) fn submission_work(&self, bytes: u64) -> Cycles {
         self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
     }
 
-    /// Work in the completion interrupt, which wakes the task or not.
+    /// Work in the completion interrupt; less if no task has to be woken.
     #[inline]
-    pub(crate) fn interrupt(&self, wakes: bool) -> Cycles {
-        self.interrupt - if wakes { 0 } else { self.reactivation }
+    pub(crate) fn completion_interrupt_work(&self, wakes_task: bool) -> Cycles {
+        self.interrupt - if wakes_task { 0 } else { self.reactivation }
     }
 
-    /// Work for a task to go on with completed requests, after a sleep or not.
+    /// Work for a task to take back completed requests; a context switch is added after a sleep.
     #[inline]
-    pub(crate) fn resume(&self, requests: usize, slept: bool) -> Cycles {
+    pub(crate) fn resumption_work(&self, completed_requests: usize, slept: bool) -> Cycles {
         let switch = if slept { self.switch } else { 0 };
-        (self.resume - self.switch) * requests as Cycles + switch
+        (self.resume - self.switch) * completed_requests as Cycles + switch
     }
 
     /// Work to submit a flush, until the drives have it.
     #[inline]
-    pub(crate) fn flush_submission(&self) -> Cycles {
-        self.submission(0) + self.flush
+    pub(crate) fn flush_submission_work(&self) -> Cycles {
+        self.submission_work(0) + self.flush
     }
 
-    /// Work for a task to leave the run queue and wait, if any.
+    /// Work for a task to leave the run queue before waiting; `None` if the machine counts none.
     #[inline]
-    pub(crate) fn deactivation(&self) -> Option<Cycles> {
+    pub(crate) fn work_to_leave_run_queue(&self) -> Option<Cycles> {
         (self.deactivation > 0).then_some(self.deactivation)
     }
 
     /// Work for a task to go on after the page cache's request has woken it.
     #[inline]
-    pub(crate) fn wake_and_resume(&self) -> Cycles {
-        self.reactivation + self.resume(1, true)
+    pub(crate) fn work_after_page_cache_wait(&self) -> Cycles {
+        self.reactivation + self.resumption_work(1, true)
     }
 
     /// Work for an asynchronous engine's submitting system call.
     #[inline]
-    pub(crate) fn asynchronous_submission(&self) -> Cycles {
+    pub(crate) fn async_submit_syscall_work(&self) -> Cycles {
         self.asynchronous[0]
     }
 
     /// Work for an asynchronous engine's reaping system call.
     #[inline]
-    pub(crate) fn asynchronous_completion(&self) -> Cycles {
+    pub(crate) fn async_reap_syscall_work(&self) -> Cycles {
         self.asynchronous[1]
     }
 
-    /// Work between two I/Os, done by the program.
-    pub(crate) fn program(&self) -> Cycles {
+    /// The program's own work between two I/Os.
+    pub(crate) fn program_work_between_ios(&self) -> Cycles {
         self.program
     }
 
-    /// Work for the pages in a buffered read.
+    /// Page cache work for a buffered read with so many bytes.
     #[inline]
-    pub(crate) fn page_cache(&self, bytes: u64) -> Cycles {
+    pub(crate) fn buffered_read_page_work(&self, bytes: u64) -> Cycles {
         self.page_cache * bytes.div_ceil(BLOCK)
     }
 
-    /// Whether the bytes matter.
+    /// Whether submission work grows with a request's bytes.
     #[inline]
-    pub(crate) fn depends_on_bytes(&self) -> bool {
+    pub(crate) fn submission_work_depends_on_bytes(&self) -> bool {
         self.per_kib > 0
     }
 }

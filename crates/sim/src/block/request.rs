@@ -3,20 +3,20 @@
 use crate::core::basics::{CpuId, Direction, RequestId, TaskId};
 use crate::core::parts::{Part, Parts, Work};
 
-/// Special kinds: flushes, durable writes, the page cache's requests.
+/// Kind of a request: plain, flush, durable write, or of the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     #[default]
     Plain,
-    /// A flush, none of the job's reads and writes.
+    /// A flush, which counts as neither read nor write of the job.
     Flush,
-    /// A write whose end is data on the media (`REQ_FUA`).
+    /// A write that ends once the data are on the media (`REQ_FUA`).
     Through,
     /// Like `Through`, in a system call that flushes the drive as well before returning.
     Synchronous,
     /// A read or write that was done by the page cache, without the drive.
     Cached,
-    /// The page cache's own read or write, none of the job's.
+    /// The page cache's own read, write or flush, which no job has asked for directly.
     WriteBack,
 }
 
@@ -27,32 +27,32 @@ pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
     pub(crate) kind: RequestKind,
-    /// The submitting CPU.
+    /// CPU that submitted the request.
     pub(super) issued_on: CpuId,
-    /// The drive with the request.
+    /// Number of the drive that serves the request.
     pub(super) drive: usize,
-    /// The CPU for the completion interrupt.
+    /// CPU that the completion interrupt goes to.
     pub(super) completes_on: CpuId,
-    /// The whole request, for a piece.
+    /// The whole request's number if this is a piece; `None` for a whole request.
     pub(super) whole: Option<RequestId>,
-    /// Pieces not finished by drives, and pieces whose interrupt has not been served.
+    /// Count of pieces unfinished by drives, and count of pieces with an unserved completion interrupt.
     pub(super) unserved: u32,
     pub(super) undelivered: u32,
     pub(crate) bytes: u64,
-    /// When the submission began.
+    /// Time in ns when the request's submission began.
     begun: u64,
-    /// Latency by part, up to `cut`.
+    /// The request's latency by part, up to the time `cut`.
     parts: Parts,
-    /// Latency is attributed up to this time.
+    /// Time in ns up to which the latency is attributed to parts.
     cut: u64,
-    /// Delay before the task's CPU hears about the completion.
+    /// Delay in ns of the inter-processor interrupt that tells the task's CPU.
     ipi: u64,
 }
 
 impl Request {
-    /// A request in one piece, whose submission `cpu` began at a time.
+    /// A request not cut into pieces, whose submission began on `cpu` at the time `begun`.
     #[inline(always)]
-    pub(crate) fn begun(
+    pub(crate) fn new_with_submission_begun(
         (cpu, task): (CpuId, TaskId),
         direction: Direction,
         kind: RequestKind,
@@ -72,8 +72,8 @@ impl Request {
         }
     }
 
-    /// A piece; this request has the number `whole`.
-    pub(super) fn piece_of(&self, whole: RequestId, kind: RequestKind) -> Self {
+    /// A copy of this request as one drive's piece; this request's own number is `whole`.
+    pub(super) fn copy_as_piece(&self, whole: RequestId, kind: RequestKind) -> Self {
         Self {
             whole: Some(whole),
             kind,
@@ -81,54 +81,61 @@ impl Request {
         }
     }
 
-    /// Number of the whole request for a piece, otherwise `own`.
-    pub(crate) fn number_of_whole(&self, own: RequestId) -> RequestId {
-        self.whole.unwrap_or(own)
+    /// Number of the whole request if this is a piece, otherwise `own_id`.
+    pub(crate) fn id_of_whole_or(&self, own_id: RequestId) -> RequestId {
+        self.whole.unwrap_or(own_id)
     }
 
-    /// Latency in ns if the request ends now.
+    /// Latency in ns of a request that ends at `now`, since the begin of its submission.
     #[inline(always)]
-    pub(crate) fn latency(&self, now: u64) -> u64 {
+    pub(crate) fn latency_if_ended_at(&self, now: u64) -> u64 {
         let latency = now - self.begun;
-        debug_assert_eq!(self.parts.total(), latency);
+        debug_assert_eq!(self.parts.total_ns(), latency);
         latency
     }
 
-    /// Latency by part, up to [`Request::attributed_until`].
+    /// The latency's parts, up to [`Request::attributed_until`].
     #[inline(always)]
-    pub(crate) fn parts(&self) -> &Parts {
+    pub(crate) fn attributed_parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Latency is attributed up to this time.
+    /// Time in ns up to which the latency is attributed to parts.
     pub(crate) fn attributed_until(&self) -> u64 {
         self.cut
     }
 
-    /// Attributes the time until `until` to one part.
+    /// Attributes the request's time since the last cut until `until` to one part of the latency.
     #[inline(always)]
-    pub(crate) fn attribute(&mut self, part: Part, until: u64) {
-        self.parts.add(part, until - self.cut);
+    pub(crate) fn attribute_time_until(&mut self, part: Part, until: u64) {
+        self.parts.add_time(part, until - self.cut);
         self.cut = until;
     }
 
-    /// Attributes the time until `until` to work for a part, with `executed` ns on a CPU, and to waiting.
+    /// Divides the request's time until `until`: `executed` ns went to work for a part, the rest to waiting for a CPU.
     #[inline(always)]
-    pub(crate) fn attribute_work(&mut self, part: Part, until: u64, executed: u64, work: Work) {
-        self.parts.add_work(part, until - self.cut, executed, work);
+    pub(crate) fn attribute_work_until(
+        &mut self,
+        part: Part,
+        until: u64,
+        executed: u64,
+        work: Work,
+    ) {
+        self.parts
+            .divide_work_stretch(part, until - self.cut, executed, work);
         self.cut = until;
     }
 
-    /// Attributes the time in a drive: `give` adds the parts, and returns when the drive will be done.
+    /// Attributes the request's time in a drive: `give` adds the parts, and returns when the drive will be done.
     #[inline(always)]
-    pub(super) fn attribute_drive(&mut self, give: impl FnOnce(&mut Parts) -> u64) -> u64 {
+    pub(super) fn attribute_drive_time(&mut self, give: impl FnOnce(&mut Parts) -> u64) -> u64 {
         self.cut = give(&mut self.parts);
         self.cut
     }
 
     /// Attributes the time up to now, when a completion interrupt ends on a CPU awake since `awake_since`.
     #[inline(always)]
-    pub(super) fn attribute_interrupt(
+    pub(super) fn attribute_completion_interrupt(
         &mut self,
         now: u64,
         (began, awake_since): (u64, u64),
@@ -136,57 +143,57 @@ impl Request {
     ) {
         let idle_exit = awake_since.min(began).saturating_sub(self.cut);
         let waiting = began - self.cut - idle_exit;
-        self.parts.add(Part::IdleExit, idle_exit);
-        self.parts.add(Part::WaitingToRun, waiting);
+        self.parts.add_time(Part::IdleExit, idle_exit);
+        self.parts.add_time(Part::WaitingToRun, waiting);
         self.cut = began;
-        self.attribute_work(Part::InterruptDelivery, now, now - began, work);
+        self.attribute_work_until(Part::InterruptDelivery, now, now - began, work);
     }
 
-    /// The task's CPU hears about the completion after `ipi` ns.
+    /// Notes that the woken task's CPU hears of the completion only after an inter-processor interrupt of `ipi_ns` ns.
     #[inline(always)]
-    pub(crate) fn delay_wake_up(&mut self, ipi: u64) {
-        self.ipi = ipi;
+    pub(crate) fn set_wake_up_delay(&mut self, ipi_ns: u64) {
+        self.ipi = ipi_ns;
     }
 
-    /// Attributes the time until the task goes on, on a CPU that has been awake since `awake_since`.
+    /// Attributes the time until the woken task runs, on a CPU awake since `awake_since`: interrupt, idle exit, waiting.
     #[inline(always)]
-    pub(crate) fn attribute_wake_up(&mut self, now: u64, awake_since: u64) {
+    pub(crate) fn attribute_task_wake_up(&mut self, now: u64, awake_since: u64) {
         let ipi = std::mem::take(&mut self.ipi).min(now - self.cut);
         let idle_exit = awake_since.saturating_sub(self.cut + ipi);
         let waiting = now - self.cut - ipi - idle_exit;
-        self.parts.add(Part::InterruptDelivery, ipi);
-        self.parts.add(Part::IdleExit, idle_exit);
-        self.parts.add(Part::WaitingToRun, waiting);
+        self.parts.add_time(Part::InterruptDelivery, ipi);
+        self.parts.add_time(Part::IdleExit, idle_exit);
+        self.parts.add_time(Part::WaitingToRun, waiting);
         self.cut = now;
     }
 
-    /// Attributes the time while the system call waited for another request, now ended.
-    pub(crate) fn attribute_awaited(&mut self, awaited: &Self) {
+    /// Attributes the time that the system call waited for another request, now ended, to that request's parts.
+    pub(crate) fn attribute_wait_for_request(&mut self, awaited: &Self) {
         if awaited.begun == self.cut {
-            self.parts.append(&awaited.parts);
+            self.parts.add_parts(&awaited.parts);
         } else {
-            // The awaited request was sent before, or during another wait.
+            // An awaited request sent earlier, or during another wait, counts as queueing.
             let waited = awaited.cut.saturating_sub(self.cut);
-            self.parts.add(Part::Queueing, waited);
+            self.parts.add_time(Part::Queueing, waited);
         }
         self.cut = self.cut.max(awaited.cut);
         self.ipi = awaited.ipi;
     }
 
-    /// Adds the flush at the system call's end to the latency.
-    pub(crate) fn append_flush(&mut self, flush: &Self) {
-        self.parts.append(&flush.parts);
+    /// Adds the parts of the flush at the end of a write's system call to the write's latency.
+    pub(crate) fn append_parts_of_flush(&mut self, flush: &Self) {
+        self.parts.add_parts(&flush.parts);
     }
 
-    /// Takes over the latency parts of the last piece, now delivered.
-    pub(super) fn end_with(&mut self, piece: &Self) {
-        self.parts = piece.parts;
-        self.cut = piece.cut;
+    /// Takes over the latency parts of the last of the request's pieces, now delivered.
+    pub(super) fn take_over_parts_of_piece(&mut self, last_piece: &Self) {
+        self.parts = last_piece.parts;
+        self.cut = last_piece.cut;
     }
 }
 
 impl Default for Request {
-    /// A request in one piece.
+    /// An empty read request for task 0, not cut into pieces.
     fn default() -> Self {
         Self {
             task: 0,

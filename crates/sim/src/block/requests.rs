@@ -10,12 +10,12 @@ use crate::core::basics::RequestId;
 pub(crate) struct Requests {
     all: Vec<Request>,
     free: Vec<RequestId>,
-    /// Completions by collecting queue; empty where no queue collects.
+    /// Finished requests held back by coalescing, by queue; empty without coalescing.
     pub(super) collected: Vec<Vec<RequestId>>,
 }
 
 impl Requests {
-    /// No requests, and `queues` collecting queues.
+    /// No requests yet, and `queues` queues that coalesce completions.
     pub(crate) fn new(queues: usize) -> Self {
         Self {
             all: Vec::new(),
@@ -24,18 +24,18 @@ impl Requests {
         }
     }
 
-    /// Makes room for a request.
+    /// Returns the number of a free place for a request; the place keeps an earlier request's content.
     #[inline]
-    pub(crate) fn add(&mut self) -> RequestId {
+    pub(crate) fn allocate_request_id(&mut self) -> RequestId {
         self.free.pop().unwrap_or_else(|| {
             self.all.push(Request::default());
             self.all.len() - 1
         })
     }
 
-    /// Frees an ended request's number.
+    /// Frees an ended request's number for later requests.
     #[inline(always)]
-    pub(crate) fn remove(&mut self, request: RequestId) {
+    pub(crate) fn free_request_id(&mut self, request: RequestId) {
         self.free.push(request);
     }
 }

@@ -6,51 +6,51 @@
 use crate::core::basics::{CpuId, RequestId};
 use crate::core::queue::EventQueue;
 
-/// A slot in the event queue.
+/// A slot of the event queue: an owner with at most one pending event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Slot {
-    /// A CPU's phase ends.
+    /// The present phase of a CPU (idle, waking, interrupt or task) ends.
     Phase(CpuId),
-    /// A CPU's next tick or timer.
+    /// A CPU's next tick or timer expires.
     Clock(CpuId),
-    /// A clock's next frequency arrives.
+    /// A clock reaches the frequency last requested.
     Frequency(usize),
-    /// A time slot ends, when a cluster's hardware looks at the clocks.
+    /// A time slot ends, and a cluster's hardware decides about its clocks.
     Hardware(usize),
-    /// A completion queue's wait for more ends.
+    /// A completion queue's wait for more completions (coalescing) ends.
     Queue(usize),
-    /// A watched drive's power state changes.
+    /// An observed drive's power state changes.
     Drive(usize),
-    /// The CPU that plays the drives on an emulated machine ends a wait.
+    /// The player, an emulator's CPU that plays the drives, ends a wait.
     Player,
 }
 
-/// Due events.
+/// An event that is due now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// A CPU's phase ends.
+    /// The present phase of a CPU (idle, waking, interrupt or task) ends.
     Phase(CpuId),
     /// A CPU's tick or timer is due.
     Clock(CpuId),
-    /// A clock's next frequency arrives.
+    /// A clock reaches the frequency last requested.
     Frequency(usize),
-    /// A time slot ends, when a cluster's hardware looks at the clocks.
+    /// A time slot ends, and a cluster's hardware decides about its clocks.
     Hardware(usize),
-    /// A queue, a drive or the player, by number among these: see [`Calendar::device`].
+    /// A queue, a drive or the player, by number among these: see [`Calendar::slot_of_device`].
     Device(usize),
     /// A drive has finished a request.
     Served(RequestId),
 }
 
-/// A run's pending events.
+/// A run's pending events, with one slot for each owner.
 #[derive(Debug)]
 pub(crate) struct Calendar {
     queue: EventQueue,
     cpus: usize,
     clocks: usize,
-    /// Completion queues with coalescing.
+    /// Number of completion queues with coalescing.
     queues: usize,
-    /// Drives with a watched power state.
+    /// Number of drives whose power state an observer watches.
     drives: usize,
 }
 
@@ -65,30 +65,30 @@ impl Calendar {
         }
     }
 
-    /// A slot's number in the queue.
+    /// A slot's number in the event queue.
     #[inline(always)]
-    fn number(&self, slot: Slot) -> usize {
+    fn slot_number(&self, slot: Slot) -> usize {
         match slot {
             Slot::Phase(cpu) => cpu,
             Slot::Clock(cpu) => self.cpus + cpu,
             Slot::Frequency(clock) => 2 * self.cpus + clock,
-            // Clusters are at most as many as clocks.
+            // There are at most as many clusters as clocks, so their slots fit.
             Slot::Hardware(cluster) => 2 * self.cpus + self.clocks + cluster,
-            Slot::Queue(queue) => self.first_queue() + queue,
-            Slot::Drive(drive) => self.first_queue() + self.queues + drive,
-            Slot::Player => self.first_queue() + self.queues + self.drives,
+            Slot::Queue(queue) => self.first_completion_queue_slot() + queue,
+            Slot::Drive(drive) => self.first_completion_queue_slot() + self.queues + drive,
+            Slot::Player => self.first_completion_queue_slot() + self.queues + self.drives,
         }
     }
 
-    /// Number for the first completion queue's slot.
+    /// Number of the first completion queue's slot in the event queue.
     #[inline(always)]
-    fn first_queue(&self) -> usize {
+    fn first_completion_queue_slot(&self) -> usize {
         2 * (self.cpus + self.clocks)
     }
 
-    /// The event for a number in the queue.
+    /// The event that a number from the event queue stands for.
     #[inline(always)]
-    fn event(&self, number: usize) -> Event {
+    fn event_for_number(&self, number: usize) -> Event {
         let frequencies = 2 * self.cpus;
         let hardware = frequencies + self.clocks;
         let queues = hardware + self.clocks;
@@ -103,52 +103,52 @@ impl Calendar {
         }
     }
 
-    /// The slot of a queue, a drive or the player, by number among these.
-    pub(crate) fn device(&self, number: usize) -> Slot {
-        match number.checked_sub(self.queues) {
-            None => Slot::Queue(number),
+    /// The slot for a device event: completion queues come first, then drives, then the player.
+    pub(crate) fn slot_of_device(&self, device: usize) -> Slot {
+        match device.checked_sub(self.queues) {
+            None => Slot::Queue(device),
             Some(drive) if drive < self.drives => Slot::Drive(drive),
             Some(_) => Slot::Player,
         }
     }
 
-    /// Schedules a slot's event at `time` ns, in place of a pending one.
+    /// Schedules a slot's event at `time` ns; replaces the slot's pending event.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, slot: Slot, time: u64) {
-        self.queue.schedule(self.number(slot), time);
+        self.queue.schedule(self.slot_number(slot), time);
     }
 
-    /// Takes back a slot's pending event, if any.
+    /// Cancels a slot's pending event, if any.
     #[inline(always)]
     pub(crate) fn cancel(&mut self, slot: Slot) {
-        self.queue.cancel(self.number(slot));
+        self.queue.cancel(self.slot_number(slot));
     }
 
-    /// When a slot's event is due; [`NEVER`](crate::core::basics::NEVER) without any.
+    /// Time in ns when a slot's event is due; [`NEVER`](crate::core::basics::NEVER) if none is pending.
     #[inline(always)]
-    pub(crate) fn due(&self, slot: Slot) -> u64 {
-        self.queue.due(self.number(slot))
+    pub(crate) fn due_time_or_never(&self, slot: Slot) -> u64 {
+        self.queue.due_time(self.slot_number(slot))
     }
 
-    /// Schedules a slot's event at `time` ns, unless already due then.
+    /// Schedules a slot's event at `time` ns, unless the event is due at that time already.
     #[inline(always)]
-    pub(crate) fn reschedule(&mut self, slot: Slot, time: u64) {
-        let number = self.number(slot);
-        if time != self.queue.due(number) {
+    pub(crate) fn schedule_unless_due_then(&mut self, slot: Slot, time: u64) {
+        let number = self.slot_number(slot);
+        if time != self.queue.due_time(number) {
             self.queue.schedule(number, time);
         }
     }
 
-    /// Schedules a request's end in a drive.
+    /// Schedules the event that a drive has finished a request, at `time` ns.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, time: u64, request: RequestId) {
-        self.queue.push(time, request);
+    pub(crate) fn schedule_end_of_drive_service(&mut self, time: u64, request: RequestId) {
+        self.queue.push_without_slot(time, request);
     }
 
-    /// Takes out the next event, with the time in ns.
+    /// Removes and returns the next event and its time in ns; `None` if nothing is pending.
     #[inline(always)]
-    pub(crate) fn pop(&mut self) -> Option<(u64, Event)> {
-        let (time, number) = self.queue.pop()?;
-        Some((time, self.event(number)))
+    pub(crate) fn pop_next_event(&mut self) -> Option<(u64, Event)> {
+        let (time, number) = self.queue.pop_next()?;
+        Some((time, self.event_for_number(number)))
     }
 }

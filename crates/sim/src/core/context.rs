@@ -12,18 +12,18 @@ use crate::error::SimError;
 
 /// A run's time, pending events, random streams and observer.
 pub(crate) struct Context<'a, O> {
-    /// Present time in ns.
+    /// Present simulated time in ns.
     now: u64,
     calendar: Calendar,
     random: Streams,
     observer: &'a mut O,
-    /// The observer still wants more.
+    /// Whether the observer still wants calls.
     watched: bool,
-    /// Events that happened for the observer alone.
+    /// Count of events that only the observer needed.
     observer_events: u64,
-    /// Unended processes and threads.
+    /// Count of processes and threads that have not ended.
     processes: usize,
-    /// Why the run has no result.
+    /// The first failure, if the run has no result.
     failure: Option<SimError>,
 }
 
@@ -41,135 +41,135 @@ impl<'a, O: Observer> Context<'a, O> {
         }
     }
 
-    /// Present time in ns.
+    /// Present simulated time in ns.
     #[inline(always)]
     pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
-    /// Goes on to a later time in ns.
+    /// Advances simulated time to `time` ns.
     #[inline(always)]
-    pub(crate) fn advance_to(&mut self, time: u64) {
+    pub(crate) fn advance_time_to(&mut self, time: u64) {
         self.now = time;
     }
 
-    /// Random streams, each for one purpose.
+    /// The run's random streams, each for one purpose.
     #[inline(always)]
-    pub(crate) fn random(&mut self) -> &mut Streams {
+    pub(crate) fn random_streams(&mut self) -> &mut Streams {
         &mut self.random
     }
 
-    /// Schedules a slot's event at `time` ns, in place of a pending event.
+    /// Schedules a slot's event at `time` ns; replaces the slot's pending event.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, slot: Slot, time: u64) {
         self.calendar.schedule(slot, time);
     }
 
-    /// Takes back a slot's event, if one is pending.
+    /// Cancels a slot's pending event, if any.
     #[inline(always)]
     pub(crate) fn cancel(&mut self, slot: Slot) {
         self.calendar.cancel(slot);
     }
 
-    /// When a slot's event is due; [`NEVER`](crate::core::basics::NEVER) without any.
+    /// Time in ns when a slot's event is due; [`NEVER`](crate::core::basics::NEVER) if none is pending.
     #[inline(always)]
-    pub(crate) fn due(&self, slot: Slot) -> u64 {
-        self.calendar.due(slot)
+    pub(crate) fn due_time_or_never(&self, slot: Slot) -> u64 {
+        self.calendar.due_time_or_never(slot)
     }
 
-    /// Schedules a slot's event at `time` ns, unless already due then.
+    /// Schedules a slot's event at `time` ns, unless the event is due at that time already.
     #[inline(always)]
-    pub(crate) fn reschedule(&mut self, slot: Slot, time: u64) {
-        self.calendar.reschedule(slot, time);
+    pub(crate) fn schedule_unless_due_then(&mut self, slot: Slot, time: u64) {
+        self.calendar.schedule_unless_due_then(slot, time);
     }
 
-    /// Schedules a request's end in a drive.
+    /// Schedules the event that a drive has finished a request, at `time` ns.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, time: u64, request: RequestId) {
-        self.calendar.serve(time, request);
+    pub(crate) fn schedule_end_of_drive_service(&mut self, time: u64, request: RequestId) {
+        self.calendar.schedule_end_of_drive_service(time, request);
     }
 
-    /// Takes out the next event, with the time in ns.
+    /// Removes and returns the next event and its time in ns; `None` if nothing is pending.
     #[inline(always)]
-    pub(crate) fn pop_event(&mut self) -> Option<(u64, Event)> {
-        self.calendar.pop()
+    pub(crate) fn pop_next_event(&mut self) -> Option<(u64, Event)> {
+        self.calendar.pop_next_event()
     }
 
-    /// The slot of a queue, a drive or the player, by number among these.
-    pub(crate) fn device(&self, number: usize) -> Slot {
-        self.calendar.device(number)
+    /// The slot for a device event: completion queues come first, then drives, then the player.
+    pub(crate) fn slot_of_device(&self, device: usize) -> Slot {
+        self.calendar.slot_of_device(device)
     }
 
-    /// The observer, while still watching.
+    /// The run's observer; `None` if nobody watches any more.
     #[inline(always)]
     pub(crate) fn observer(&mut self) -> Option<&mut O> {
         (O::WATCHES && self.watched).then_some(&mut *self.observer)
     }
 
-    /// Tells the observer how far a request has come.
+    /// Tells the observer, if any, which step a request has reached.
     #[inline(always)]
-    pub(crate) fn observe_request(&mut self, step: RequestStep) {
+    pub(crate) fn tell_observer_of_request(&mut self, step: RequestStep) {
         let now = Nanoseconds(self.now);
         if let Some(observer) = self.observer() {
-            observer.request(now, step);
+            observer.request_step_reached(now, step);
         }
     }
 
-    /// Takes leave from an observer that wants no more. Nothing in the run depends on the observer.
+    /// Ends the observation if the observer wants no more calls. The run goes on unchanged.
     #[inline(always)]
-    pub(crate) fn ask_observer(&mut self) {
-        if O::WATCHES && self.watched && !self.observer.wants_more() {
+    pub(crate) fn end_observation_if_unwanted(&mut self) {
+        if O::WATCHES && self.watched && !self.observer.wants_more_calls() {
             self.end_observation();
         }
     }
 
-    /// The observer's last call.
+    /// Makes the observer's last call, once; nothing is observed afterwards.
     pub(crate) fn end_observation(&mut self) {
         if std::mem::replace(&mut self.watched, false) {
-            self.observer.finished(Nanoseconds(self.now));
+            self.observer.observation_ended(Nanoseconds(self.now));
         }
     }
 
     /// Whether the observer lets the run stop now.
     #[inline(always)]
-    pub(crate) fn observer_has_enough(&self) -> bool {
-        self.observer.has_enough()
+    pub(crate) fn observer_lets_run_stop(&self) -> bool {
+        self.observer.lets_run_stop()
     }
 
-    /// The present event happened for the observer alone, and costs the run nothing.
-    pub(crate) fn note_observer_event(&mut self) {
+    /// Counts the present event as one that only the observer needed, so that the run's event count leaves it out.
+    pub(crate) fn count_observer_only_event(&mut self) {
         self.observer_events += 1;
     }
 
-    /// Events that happened for the observer alone.
-    pub(crate) fn observer_events(&self) -> u64 {
+    /// Count of events that only the observer needed.
+    pub(crate) fn observer_only_event_count(&self) -> u64 {
         self.observer_events
     }
 
-    /// A process of a job or a thread begins. The run lasts until all have ended.
-    pub(crate) fn begin_process(&mut self) {
+    /// Counts a begun process of a job, or thread. The run lasts until all have ended.
+    pub(crate) fn count_begun_process(&mut self) {
         self.processes += 1;
     }
 
-    /// A process of a job or a thread ends.
-    pub(crate) fn end_process(&mut self) {
+    /// Counts an ended process of a job, or thread.
+    pub(crate) fn count_ended_process(&mut self) {
         self.processes -= 1;
     }
 
-    /// Whether a job's process or a thread has not ended.
+    /// Whether any job's process or thread has not ended.
     #[inline(always)]
-    pub(crate) fn has_process(&self) -> bool {
+    pub(crate) fn has_unended_process(&self) -> bool {
         self.processes > 0
     }
 
-    /// Ends the run without a result; the first reason counts.
+    /// Makes the run end without a result. If called several times, the first reason is kept.
     #[cold]
-    pub(crate) fn give_up(&mut self, why: SimError) {
+    pub(crate) fn end_run_with_failure(&mut self, why: SimError) {
         self.failure.get_or_insert(why);
         self.processes = 0;
     }
 
-    /// Why the run has no result, after a failure.
+    /// Removes and returns the reason why the run has no result, if it failed.
     pub(crate) fn take_failure(&mut self) -> Option<SimError> {
         self.failure.take()
     }

@@ -6,10 +6,10 @@
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-/// A CPU's activity from now on.
+/// What a CPU does from a point in time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// The CPU is in the idle state with this index, or entering.
+    /// The CPU is in, or enters, the idle state with this index.
     Idle(usize),
     /// The CPU is leaving an idle state.
     Waking,
@@ -26,35 +26,35 @@ pub enum Activity {
     Interrupt(InterruptKind),
 }
 
-/// A task's present work.
+/// What a running task works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Submission of a request.
     Submit,
-    /// The way back to user space after a completion.
+    /// The task's way back to user space after a completion.
     Resume,
     /// Think time.
     Think,
-    /// Work from an rt-app file.
+    /// Work that an rt-app file asks for.
     Run,
     /// Background work of the kernel.
     Background,
 }
 
-/// Purposes for an interrupt.
+/// What an interrupt is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptKind {
-    /// A drive has finished this request, or a piece.
+    /// A drive has finished the request with this number, or a piece.
     Completion(usize),
     /// The scheduler's tick, or RCU's soft interrupt after it.
     Tick,
-    /// Another timer.
+    /// A timer other than the tick.
     Timer,
     /// Another CPU has queued a task here, or schedutil wakes a thread.
     Reschedule,
 }
 
-/// Where a request comes from.
+/// Who has made a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOrigin {
     /// A task's read or write, past the page cache.
@@ -76,13 +76,13 @@ pub enum RequestStep {
         /// Task number.
         task: usize,
     },
-    /// The drive has got it.
+    /// The request has been submitted to the drive.
     Issued {
         /// Task number.
         task: usize,
-        /// Request number from now on.
+        /// The request's number until it is completed.
         request: usize,
-        /// A read; otherwise a write.
+        /// Whether the request is a read; otherwise a write.
         read: bool,
         /// Bytes to transfer; 0 for a flush.
         bytes: u64,
@@ -101,9 +101,9 @@ pub enum RequestStep {
         /// The interrupted CPU.
         cpu: usize,
     },
-    /// The task has the request back.
+    /// The task is back in user space with the completed request.
     Completed {
-        /// Request number, free from now on.
+        /// The request's number, used again for later requests.
         request: usize,
     },
 }
@@ -112,62 +112,62 @@ pub enum RequestStep {
 ///
 /// Times count from the run's start and never go back. The same run makes the same calls.
 pub trait Observer {
-    /// Whether the observer wants any call. The engine asks at compile time.
+    /// Whether the observer wants any call at all; the engine asks at compile time.
     const WATCHES: bool = true;
 
-    /// A CPU does something else from now on, or goes on with the same after a cut.
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    /// Called when a CPU begins an activity, or goes on with the same after a clock change.
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         let _ = (now, cpu, activity);
     }
 
-    /// A CPU about to go idle has asked the governor, under a PSD lease or not.
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    /// Called when a CPU about to go idle has asked its governor, under a PSD lease or not.
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let _ = (cpu, query, decision);
     }
 
-    /// A CPU's governor hears how the last choice turned out.
-    fn idle_outcome(&mut self, cpu: usize, outcome: &IdleOutcome) {
+    /// Called when a CPU's governor is told how its last choice turned out.
+    fn idle_outcome_told(&mut self, cpu: usize, outcome: &IdleOutcome) {
         let _ = (cpu, outcome);
     }
 
-    /// Tasks on a CPU that run or want to run.
-    fn runnable(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
+    /// Called when the number of tasks that run or want to run on a CPU may have changed.
+    fn runnable_task_count_changed(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
         let _ = (now, cpu, tasks);
     }
 
-    /// A clock runs at this frequency from now on. Clocks are numbered through the clusters in
+    /// Called when a clock runs at a frequency from now on. Clocks are numbered through the clusters in
     /// order.
-    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+    fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         let _ = (now, clock, frequency);
     }
 
-    /// A request has come this far.
-    fn request(&mut self, now: Nanoseconds, step: RequestStep) {
+    /// Called when a request reaches a step.
+    fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         let _ = (now, step);
     }
 
-    /// A drive is in this power state from now on.
-    fn drive_power(&mut self, now: Nanoseconds, drive: usize, state: usize) {
+    /// Called when a drive is in a power state from now on.
+    fn drive_power_state_changed(&mut self, now: Nanoseconds, drive: usize, state: usize) {
         let _ = (now, drive, state);
     }
 
-    /// The run is over, or the observer wants no more. The last call.
-    fn finished(&mut self, now: Nanoseconds) {
+    /// The last call: the run is over, or the observer wants no more.
+    fn observation_ended(&mut self, now: Nanoseconds) {
         let _ = now;
     }
 
-    /// Whether it goes on watching. Asked before every event. After a no, the run goes on as if nobody watched.
-    fn wants_more(&self) -> bool {
+    /// Whether the observer wants further calls, asked before every event. After a no, the run goes on as if nobody watched.
+    fn wants_more_calls(&self) -> bool {
         true
     }
 
-    /// Whether the run may stop now. Asked before every event.
-    fn has_enough(&self) -> bool {
+    /// Whether the observer lets the run stop now, asked before every event.
+    fn lets_run_stop(&self) -> bool {
         false
     }
 }
 
-/// Nobody watches.
+/// The observer of a run that nobody watches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 

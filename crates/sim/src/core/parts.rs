@@ -6,73 +6,76 @@
 use crate::core::basics::Cycles;
 use crate::core::speed::Speed;
 
-/// A part in a request's latency.
+/// A part of a request's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// CPU work from the system call to the drive, at the CPU's full speed.
     Submission,
-    /// Waiting for the drive to begin.
+    /// Waiting in the drive's queue until the drive begins.
     Queueing,
-    /// The drive leaving a low-power state.
+    /// The drive leaves a low-power state.
     DriveWake,
-    /// The drive at work.
+    /// The drive serves the request.
     DriveService,
     /// CPU work in the completion interrupt at full speed, and inter-processor interrupts on the way.
     InterruptDelivery,
-    /// CPUs leaving idle states, refilling of caches at full speed included.
+    /// CPUs leave idle states, and refill their caches at full speed.
     IdleExit,
     /// Extra time for CPU work at less than full speed.
     FrequencyShortfall,
-    /// Waiting for a CPU busy with something else.
+    /// Waiting for a CPU that is busy with something else.
     WaitingToRun,
     /// CPU work from the context switch back to user space, at full speed.
     Completion,
 }
 
-/// Part count.
+/// Number of parts in a latency.
 pub(crate) const PARTS: usize = 9;
 
-/// A request's parts in ns.
+/// A request's latency in ns, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts(pub(crate) [u64; PARTS]);
 
 impl Parts {
-    pub(crate) fn add(&mut self, part: Part, time: u64) {
+    pub(crate) fn add_time(&mut self, part: Part, time: u64) {
         self.0[part as usize] += time;
     }
 
-    /// Adds the parts from a later stretch.
-    pub(crate) fn append(&mut self, then: &Self) {
-        for (part, time) in self.0.iter_mut().zip(then.0) {
+    /// Adds the parts of a later stretch of the same request.
+    pub(crate) fn add_parts(&mut self, later: &Self) {
+        for (part, time) in self.0.iter_mut().zip(later.0) {
             *part += time;
         }
     }
 
-    pub(crate) fn total(&self) -> u64 {
+    pub(crate) fn total_ns(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Adds a stretch with `time` ns, in which the CPU was at work for `executed` ns.
+    /// Divides a stretch of `time` ns, in which the CPU was at work for `executed` ns, among the parts.
     ///
     /// The CPU did `work` for the request, and because the CPU had slept.
     #[inline(always)]
-    pub(crate) fn add_work(&mut self, part: Part, time: u64, executed: u64, work: Work) {
+    pub(crate) fn divide_work_stretch(&mut self, part: Part, time: u64, executed: u64, work: Work) {
         let executed = executed.min(time);
-        let cold = work.full_speed.time(work.cold).min(executed);
-        let own = work.full_speed.time(work.own).min(executed - cold);
-        self.add(part, own);
-        self.add(Part::IdleExit, cold);
-        self.add(Part::FrequencyShortfall, executed - cold - own);
-        self.add(Part::WaitingToRun, time - executed);
+        let cold = work.full_speed.time_rounded_down(work.cold).min(executed);
+        let own = work
+            .full_speed
+            .time_rounded_down(work.own)
+            .min(executed - cold);
+        self.add_time(part, own);
+        self.add_time(Part::IdleExit, cold);
+        self.add_time(Part::FrequencyShortfall, executed - cold - own);
+        self.add_time(Part::WaitingToRun, time - executed);
     }
 }
 
-/// CPU work in a segment.
+/// CPU work in a task's segment or an interrupt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// Work for the segment's purpose.
+    /// Work in cycles for the segment's own purpose.
     own: Cycles,
-    /// Because the CPU had slept.
+    /// Work in cycles to refill caches, because the CPU had slept.
     cold: Cycles,
     /// Speed at the CPU's highest frequency.
     full_speed: Speed,
@@ -107,8 +110,8 @@ mod tests {
         ) {
             let full_speed = Speed::new(khz);
             let mut parts = Parts::default();
-            parts.add_work(Part::Submission, time, executed, Work::new(own, cold, full_speed));
-            prop_assert_eq!(parts.total(), time);
+            parts.divide_work_stretch(Part::Submission, time, executed, Work::new(own, cold, full_speed));
+            prop_assert_eq!(parts.total_ns(), time);
         }
     }
 }

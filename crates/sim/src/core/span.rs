@@ -1,6 +1,6 @@
-//! A run's counted part.
+//! The part of a run that its figures cover.
 
-/// Begin and end, in ns, for a run's counted part.
+/// Begin and end in ns of the part of a run that its figures cover.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     begin: u64,
@@ -20,28 +20,28 @@ impl Span {
         }
     }
 
-    /// End of the warm-up, not counted by any total.
-    pub(crate) fn begin(&self) -> u64 {
+    /// Time in ns when the warm-up ended, from which on all totals count.
+    pub(crate) fn end_of_warm_up(&self) -> u64 {
         self.begin
     }
 
-    /// End of the run.
-    pub(crate) fn end(&self) -> u64 {
+    /// Time in ns when the run ended.
+    pub(crate) fn end_of_run(&self) -> u64 {
         self.end
     }
 
-    /// How long the run lasted after its warm-up.
-    pub(crate) fn time(&self) -> u64 {
+    /// Duration in ns of the run after its warm-up.
+    pub(crate) fn time_after_warm_up(&self) -> u64 {
         self.end - self.begin
     }
 
-    /// For how long requests have counted.
-    pub(crate) fn counted_time(&self) -> u64 {
+    /// Duration in ns from the first time that requests count until the run's end.
+    pub(crate) fn time_with_counted_requests(&self) -> u64 {
         self.end.saturating_sub(self.requests_from)
     }
 
-    /// Events handled, the warm-up's included.
-    pub(crate) fn events(&self) -> u64 {
+    /// Number of events handled in the run, the warm-up's included.
+    pub(crate) fn event_count(&self) -> u64 {
         self.events
     }
 }

@@ -1,4 +1,4 @@
-//! How long work takes at a speed.
+//! A CPU's speed, and how long work takes at that speed.
 
 use crate::core::basics::Cycles;
 
@@ -22,28 +22,28 @@ impl Speed {
         }
     }
 
-    /// Time in ns for work, rounded down.
+    /// Time in ns for `work` at this speed, rounded down.
     #[inline]
-    pub(crate) fn time(self, work: Cycles) -> u64 {
-        self.divide(work * 1_000_000).0
+    pub(crate) fn time_rounded_down(self, work: Cycles) -> u64 {
+        self.quotient_and_rest_by_khz(work * 1_000_000).0
     }
 
-    /// Time in ns for work, rounded up.
+    /// Time in ns for `work` at this speed, rounded up.
     #[inline]
     pub(crate) fn time_rounded_up(self, work: Cycles) -> u64 {
-        let (time, rest) = self.divide(work * 1_000_000);
+        let (time, rest) = self.quotient_and_rest_by_khz(work * 1_000_000);
         time + u64::from(rest > 0)
     }
 
-    /// The work done in `time` ns, rounded down.
-    pub(crate) fn work(self, time: u64) -> Cycles {
+    /// Work in cycles done in `time` ns at this speed, rounded down.
+    pub(crate) fn work_done_in(self, time: u64) -> Cycles {
         (u128::from(time) * u128::from(self.khz) / 1_000_000) as Cycles
     }
 
     /// Quotient and remainder.
     #[inline]
-    fn divide(self, number: u64) -> (u64, u64) {
-        // Right, or too small by one.
+    fn quotient_and_rest_by_khz(self, number: u64) -> (u64, u64) {
+        // The quotient estimated by the inverse is right, or too small by one.
         let quotient = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
         let rest = number - quotient * self.khz;
         if rest < self.khz {
@@ -67,7 +67,7 @@ mod tests {
             let numbers = [number, number % divisor, number / divisor * divisor, u64::MAX, 0];
             for speed in [Speed::new(khz), Speed::new(1)] {
                 for dividend in numbers.iter().flat_map(|n| [n.saturating_sub(1), *n]) {
-                    prop_assert_eq!(speed.divide(dividend), (dividend / speed.khz, dividend % speed.khz));
+                    prop_assert_eq!(speed.quotient_and_rest_by_khz(dividend), (dividend / speed.khz, dividend % speed.khz));
                 }
             }
         }

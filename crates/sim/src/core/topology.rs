@@ -6,7 +6,7 @@ use wakepath_hardware::Machine;
 
 use crate::core::basics::CpuId;
 
-/// Equal CPUs that can be down together.
+/// A cluster: equal CPUs that can be powered down together.
 #[derive(Clone, Debug)]
 pub(crate) struct Cluster {
     first_cpu: CpuId,
@@ -41,21 +41,21 @@ impl Cluster {
         (cpu - self.first_cpu) / self.threads_per_core
     }
 
-    /// The CPUs on the same core, including `cpu`.
+    /// The hardware threads on `cpu`'s core, including `cpu`.
     #[inline]
-    pub(crate) fn core(&self, cpu: CpuId) -> Range<CpuId> {
+    pub(crate) fn cpus_on_same_core(&self, cpu: CpuId) -> Range<CpuId> {
         let first = self.first_cpu + self.core_number(cpu) * self.threads_per_core;
         first..(first + self.threads_per_core).min(self.cpus().end)
     }
 
-    /// CPUs by clock.
-    pub(crate) fn clocks(&self) -> impl Iterator<Item = Range<CpuId>> {
+    /// The CPUs of each of the cluster's clocks.
+    pub(crate) fn cpus_by_clock(&self) -> impl Iterator<Item = Range<CpuId>> {
         let firsts = self.cpus().step_by(self.cpus_per_clock);
         firsts.map(|first| first..first + self.cpus_per_clock)
     }
 
-    /// A CPU's clock number on the machine.
-    pub(crate) fn clock_of(&self, cpu: CpuId) -> usize {
+    /// Number of a CPU's clock, counted over the whole machine.
+    pub(crate) fn clock_number(&self, cpu: CpuId) -> usize {
         self.first_clock + (cpu - self.first_cpu) / self.cpus_per_clock
     }
 }
@@ -100,20 +100,20 @@ impl Topology {
         &self.clusters[number]
     }
 
-    /// The CPUs on the same core in this cluster, including `cpu`.
+    /// The hardware threads on `cpu`'s core in the given cluster, including `cpu`.
     #[inline]
-    pub(crate) fn core(&self, cluster: usize, cpu: CpuId) -> Range<CpuId> {
-        self.clusters[cluster].core(cpu)
+    pub(crate) fn cpus_on_same_core(&self, cluster: usize, cpu: CpuId) -> Range<CpuId> {
+        self.clusters[cluster].cpus_on_same_core(cpu)
     }
 
-    /// CPU count.
-    pub(crate) fn cpus(&self) -> usize {
+    /// Number of the machine's CPUs.
+    pub(crate) fn cpu_count(&self) -> usize {
         self.clusters.last().map_or(0, |last| last.cpus().end)
     }
 
     /// Whether the clusters differ in capacity.
     #[inline(always)]
-    pub(crate) fn is_unequal(&self) -> bool {
+    pub(crate) fn has_unequal_capacities(&self) -> bool {
         self.unequal
     }
 }

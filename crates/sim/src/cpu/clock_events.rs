@@ -4,7 +4,7 @@ use crate::core::basics::{NEVER, Timer};
 use crate::cpu::timers::Timers;
 use crate::scheduler::fair_server::FairServer;
 
-/// A CPU's scheduler tick.
+/// State of a CPU's scheduler tick.
 #[derive(Debug)]
 pub(crate) struct Tick {
     pub(super) stopped: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
-    /// The tick after a long idle time.
+    /// A stopped tick, as on a CPU that has been idle for long.
     pub(super) fn stopped() -> Self {
         Self {
             stopped: true,
@@ -21,7 +21,7 @@ impl Tick {
         }
     }
 
-    /// Brings the tick back, every `period` ns.
+    /// Restarts a stopped tick, at the next multiple of `period` ns.
     pub(super) fn restart(&mut self, now: u64, period: u64) {
         self.stopped = false;
         self.next = (now / period + 1) * period;
@@ -31,28 +31,28 @@ impl Tick {
 /// A CPU's timers.
 #[derive(Debug, Default)]
 pub(crate) struct CpuTimers {
-    /// The server for fair tasks, with a high-resolution timer.
+    /// The deadline server for fair tasks, with its high-resolution timer.
     pub(super) fair_server: FairServer,
-    /// High-resolution timers.
+    /// The CPU's high-resolution timers.
     pub(super) precise: Timers,
-    /// Timer-wheel timers, which wake a stopped tick.
+    /// The CPU's timer-wheel timers, which wake a stopped tick.
     pub(super) wheel: Timers,
 }
 
 impl CpuTimers {
-    /// When the first timer expires, whatever kind.
+    /// Time in ns when the CPU's first timer of any kind expires.
     #[inline(always)]
-    pub(super) fn next(&self) -> u64 {
-        let timers = self.precise.next().min(self.wheel.next());
-        timers.min(self.fair_server.timer())
+    pub(super) fn next_expiry(&self) -> u64 {
+        let timers = self.precise.next_expiry().min(self.wheel.next_expiry());
+        timers.min(self.fair_server.timer_expiry())
     }
 
-    /// Takes out the timers due by `now`. Returns whether the timer wheel had any.
-    pub(super) fn expire(&mut self, now: u64, mut expired: impl FnMut(Timer)) -> bool {
-        if self.fair_server.expire(now) {
+    /// Removes all timers due by `now` and hands them to `expired`. Returns whether any was on the timer wheel.
+    pub(super) fn take_expired(&mut self, now: u64, mut expired: impl FnMut(Timer)) -> bool {
+        if self.fair_server.stop_if_timer_fires(now) {
             expired(Timer::FairServer);
         }
-        self.precise.expire(now, &mut expired);
-        self.wheel.expire(now, &mut expired)
+        self.precise.take_expired(now, &mut expired);
+        self.wheel.take_expired(now, &mut expired)
     }
 }

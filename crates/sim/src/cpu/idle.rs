@@ -8,42 +8,42 @@ use wakepath_units::Nanoseconds;
 use crate::core::basics::NEVER;
 use crate::cpu::idle_table::IdleTable;
 
-/// A CPU's idle loop.
+/// State of a CPU's idle loop.
 #[derive(Debug)]
 pub(crate) struct Idle<'a> {
-    /// The idle states.
+    /// Idle states of the CPU's cluster.
     pub(super) table: &'a IdleTable,
     pub(super) governor: Governor,
-    /// The longest exit latency in ns allowed to the governor.
+    /// Longest exit latency in ns that the governor may choose.
     pub(super) latency_request: i64,
-    /// Power-sleep demotion prevention, if in use.
+    /// The CPU's PSD lease (power-sleep demotion prevention) and its policy, if in use.
     pub(super) lease: Option<(Lease, PsdPolicy)>,
-    /// The lease's timer runs.
+    /// Whether a timer for the PSD lease is running.
     pub(super) lease_timer: bool,
-    /// In the kernel's idle loop, whatever interrupts are served meanwhile.
+    /// Whether the CPU is in the kernel's idle loop, also while it serves an interrupt there.
     pub(super) in_loop: bool,
-    /// Last choice: index and time.
+    /// The last chosen idle state's index, and when the CPU entered it.
     pub(super) state: usize,
     pub(super) since: u64,
     /// Time in ns in the present idle period while the governor was still choosing.
     pub(super) uncounted: u64,
-    /// A tick came since the CPU went idle.
+    /// Whether a tick came since the CPU went idle.
     pub(super) got_tick: bool,
-    /// End of the polling limit, in a polling state.
+    /// Time in ns when polling reaches its limit; `None` outside a polling state.
     pub(super) polling_until: Option<u64>,
-    /// Time when the last sleep ended, by the event.
+    /// Time in ns of the event that ended the last sleep.
     pub(super) wake_began: u64,
-    /// When the last idle period ended.
+    /// Time in ns when the last idle period ended.
     pub(super) awake_since: u64,
     /// Time with interrupts in the present idle period in a polling state, in ns.
     pub(super) busy_in_period: u64,
-    /// Residency not yet told to the governor, and whether polling reached the limit.
+    /// The last residency in ns and whether polling reached its limit; `None` once the governor has been told.
     pub(super) unreflected: Option<(u64, bool)>,
-    /// Recent wake-ups, for hardware that demotes.
+    /// Recent wake-ups, by which the hardware's C1 demotion decides.
     pub(super) demotion: Demotion,
-    /// The hardware entered a shallower state than the governor chose.
+    /// Whether the hardware entered a shallower state than the governor chose (C1 demotion).
     pub(super) demoted: bool,
-    /// When the hardware goes on to the state chosen.
+    /// Time in ns when demoting hardware goes on to the chosen state.
     pub(super) undemoted_at: u64,
     /// How long the cluster had been down when the CPU fell asleep in a state of the cluster.
     pub(super) down_before: u64,
@@ -79,16 +79,16 @@ impl<'a> Idle<'a> {
         }
     }
 
-    /// The ceiling on exit latency while a lease holds.
+    /// The exit latency ceiling of the CPU's PSD lease, while the lease holds.
     #[inline(always)]
-    pub(super) fn lease_ceiling(&self, now: u64) -> Option<Ceiling> {
+    pub(super) fn latency_ceiling_of_lease(&self, now: u64) -> Option<Ceiling> {
         match &self.lease {
             Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
             _ => None,
         }
     }
 
-    /// Whether the CPU is in a whole-cluster state.
+    /// Whether the CPU is in an idle state that takes the whole cluster down.
     pub(super) fn is_in_cluster_state(&self) -> bool {
         !self.demoted && self.table.states[self.state].whole_cluster
     }

@@ -18,28 +18,29 @@ impl<O: Observer> Engine<'_, O> {
     /// Sends a CPU to sleep, as its governor chooses.
     #[inline(always)]
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
-        debug_assert_eq!(self.context.due(Slot::Phase(cpu)), NEVER);
-        self.end_uncore_slots();
+        debug_assert_eq!(self.context.due_time_or_never(Slot::Phase(cpu)), NEVER);
+        self.end_due_uncore_slots();
         let now = self.context.now();
         let setup = &self.setup.cpu;
         let timers = &self.migratory_timers;
-        let migratory = (timers.exist()).then(|| timers.expiry_for(cpu, &self.cpus));
+        let migratory =
+            (timers.machine_has_any()).then(|| timers.next_expiries_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
-        let call = c.idle_call(now, setup.tick_period, migratory.as_ref());
+        let call = c.make_idle_call(now, setup.tick_period, migratory.as_ref());
         let query = call.query();
-        let ceiling = c.idle.lease_ceiling(now);
+        let ceiling = c.idle.latency_ceiling_of_lease(now);
         if c.idle.governor.wants_utilisation() {
             let capacity = self.setup.topology.cluster(c.cluster).capacity();
-            c.tell_utilisation(capacity);
+            c.tell_governor_utilisation(capacity);
         }
         let table = c.idle.table;
         let choice = call.choose(&query, &table.declared, &mut c.idle.governor, ceiling);
         if let Some(observer) = self.context.observer() {
-            observer.idle_choice(cpu, &query, choice.decision);
+            observer.idle_state_chosen(cpu, &query, choice.decision);
         }
         if setup.menu_round > 0 {
             let more = setup.menu_round * u64::from(c.idle.governor.rounds() - 1);
-            c.idle.uncounted = self.domains[c.domain].time_for(now, more);
+            c.idle.uncounted = self.domains[c.domain].time_for_work(now, more);
         }
         if choice.stops_tick {
             c.stop_tick_while_idle(migratory.as_ref());
@@ -50,8 +51,8 @@ impl<O: Observer> Engine<'_, O> {
             let limit = c.begin_polling(now);
             self.begin_phase(cpu, Mode::Idle, limit);
         } else {
-            let point = self.domains[c.domain].current();
-            c.fall_asleep(
+            let point = self.domains[c.domain].current_point_index();
+            c.fall_asleep_in_state(
                 now,
                 entered,
                 setup.demotion.as_ref(),
@@ -59,113 +60,118 @@ impl<O: Observer> Engine<'_, O> {
                 &mut self.power,
             );
         }
-        self.core_use_changed(cpu);
-        self.observe_cpu(cpu);
+        self.update_core_use(cpu);
+        self.tell_observer_of_cpu(cpu);
         if choice.stops_tick {
-            self.arm_clock(cpu);
+            self.schedule_next_clock_event(cpu);
         }
     }
 
-    /// Whether a CPU goes on polling. If not, the idle state is over, and the governor hears about an ended period.
+    /// Continues polling if a polling CPU has no task and time left. Otherwise ends the idle period, and tells the governor.
     #[inline(always)]
-    pub(crate) fn goes_on_polling(&mut self, cpu: CpuId, must_run: bool) -> bool {
+    pub(crate) fn continue_polling_or_end_idle(&mut self, cpu: CpuId, has_task: bool) -> bool {
         let now = self.context.now();
         let c = &mut self.cpus[cpu];
         if let Some(until) = c.idle.polling_until {
-            if now < until && !must_run {
+            if now < until && !has_task {
                 self.begin_phase(cpu, Mode::Idle, until - now);
                 return true;
             }
-            c.end_idle_period(now, !must_run);
-            // The time limit.
+            c.end_idle_period(now, !has_task);
+            // The end of the polling limit is no longer awaited.
             self.context.cancel(Slot::Phase(cpu));
         }
         if let Some(period) = c.idle.unreflected.take() {
-            let outcome = c.reflect(now, period);
+            let outcome = c.report_outcome_to_governor(now, period);
             if let Some(observer) = self.context.observer() {
-                observer.idle_outcome(cpu, &outcome);
+                observer.idle_outcome_told(cpu, &outcome);
             }
         }
         false
     }
 
-    /// A CPU with something to run leaves the idle loop.
+    /// Takes a CPU with something to run out of the idle loop, and brings its tick back.
     #[inline(always)]
     pub(crate) fn leave_idle_loop(&mut self, cpu: CpuId) {
         let period = self.setup.cpu.tick_period;
-        if self.cpus[cpu].leave_idle_loop(self.context.now(), period) {
-            self.stop_tick(cpu);
-            self.arm_clock(cpu);
+        if self.cpus[cpu].leave_idle_loop_and_restart_tick(self.context.now(), period) {
+            self.stop_tick_if_nohz_full(cpu);
+            self.schedule_next_clock_event(cpu);
         }
     }
 
-    /// Begins to wake a CPU up.
-    pub(crate) fn begin_wake(&mut self, cpu: CpuId) {
+    /// Begins to wake a sleeping CPU: its exit latency starts, and the package's and cluster's state are settled.
+    pub(crate) fn begin_cpu_wake_up(&mut self, cpu: CpuId) {
         let setup = self.setup;
-        self.end_uncore_slots();
-        self.wake_clock(cpu);
+        self.end_due_uncore_slots();
+        self.tell_clock_hardware_of_wake_up(cpu);
         let c = &mut self.cpus[cpu];
-        self.power.sees_clock(self.domains[c.domain].frequency().0);
+        self.power
+            .note_powered_cpu_clock(self.domains[c.domain].frequency().0);
         let mut begun = c.idle.since;
         let table = c.idle.table;
         let mut chosen = &table.states[c.idle.state];
         let (mut joined, mut whole) = (c.idle.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.cpu.demotion {
-            c.idle.demotion.wake_up(demotion, self.context.now());
+            c.idle.demotion.note_wake_up(demotion, self.context.now());
             if std::mem::take(&mut c.idle.demoted) {
-                // The cluster and the package were not told about a later state.
+                // Cluster and package know only the state that the hardware demoted to.
                 joined = demotion.to;
                 whole = table.states[joined].whole_cluster;
                 if c.idle.undemoted_at < self.context.now() {
                     begun = c.idle.undemoted_at;
                     c.idle.demotion.undemotions += 1;
-                    chosen = table.alone_in(chosen);
+                    chosen = table.state_while_cluster_is_up(chosen);
                 } else {
                     chosen = &table.states[demotion.to];
                 }
             }
         }
-        c.power_up(self.context.now());
+        c.end_sleep_time(self.context.now());
         c.idle.wake_began = self.context.now();
         c.idle.undemoted_at = NEVER;
-        let cluster_was_down = self
-            .power
-            .cpu_awake(self.context.now(), c.cluster, whole, joined);
+        let cluster_was_down =
+            self.power
+                .note_cpu_awake(self.context.now(), c.cluster, whole, joined);
         if whole {
-            c.totals.states[joined].down += self.power.down_time(c.cluster) - c.idle.down_before;
+            c.totals.states[joined].down +=
+                self.power.settled_cluster_time_down(c.cluster) - c.idle.down_before;
         }
         let really_in = if whole && !cluster_was_down {
-            table.alone_in(chosen)
+            table.state_while_cluster_is_up(chosen)
         } else {
             chosen
         };
-        c.begin_waking(self.context.now(), really_in.index);
+        c.begin_waking_time(self.context.now(), really_in.index);
         c.totals.states[really_in.index].entering +=
             (self.context.now() - begun).min(really_in.entry);
         let entered_at = begun + really_in.entry;
-        let of_package = self.power.package_wait(self.context.now());
+        let of_package = self.power.wait_for_package(self.context.now());
         let wait = if self.context.now() < entered_at {
-            // Too late to turn back, too early to have lost anything.
+            // The CPU is still entering the state: the entry is completed first, and caches are not lost.
             (entered_at - self.context.now()).max(of_package)
         } else {
             c.phase.cold += really_in.cold_start;
             let own = match &really_in.exit_spread {
                 None => really_in.exit,
-                Some(times) => self.context.random().exit(cpu, times),
+                Some(times) => self
+                    .context
+                    .random_streams()
+                    .draw_idle_exit_time(cpu, times),
             };
             of_package + own
         };
         c.phase.mode = Mode::Waking;
         c.phase.start = self.context.now();
-        let wait = self.emulator.begin_exit(cpu, self.context.now(), wait);
-        self.phase_begun(cpu, wait);
+        let wait = self.emulator.begin_idle_exit(cpu, self.context.now(), wait);
+        self.schedule_phase_end(cpu, wait);
     }
 }
 
 impl Cpu<'_> {
-    /// The kernel's question to the governor, as a CPU goes idle with a tick every `period` ns.
+    /// Makes the kernel's question to the idle governor, as a CPU goes idle with a tick every `period` ns.
     #[inline(always)]
-    fn idle_call(
+    fn make_idle_call(
         &mut self,
         now: u64,
         period: u64,
@@ -174,10 +180,10 @@ impl Cpu<'_> {
         let after_tick = std::mem::replace(&mut self.idle.in_loop, true) & self.idle.got_tick;
         self.idle.got_tick = false;
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let timer = (self.timers.precise.next()).min(self.timers.fair_server.timer());
-        let mut wheel = self.timers.wheel.next();
+        let timer = (self.timers.precise.next_expiry()).min(self.timers.fair_server.timer_expiry());
+        let mut wheel = self.timers.wheel.next_expiry();
         if let Some(migratory) = migratory {
-            // A stopped tick may wake for such timers.
+            // A CPU with a stopped tick may keep a later tick for migratory timers.
             let seen = if self.tick.stopped {
                 self.tick.next
             } else {
@@ -186,7 +192,7 @@ impl Cpu<'_> {
             wheel = wheel.min(seen);
         }
         let can_stop = self.tick.stopped
-            || (self.rcu.is_empty()
+            || (self.rcu.has_no_callbacks()
                 && (wheel.saturating_sub(now) > period
                     || wheel.saturating_sub(now / period * period) > period));
         if let Some(migratory) = migratory
@@ -195,24 +201,24 @@ impl Cpu<'_> {
         {
             // The last awake CPU sees to all timers; any other CPU leaves timers to awake CPUs.
             let left = if migratory.last { migratory.all } else { NEVER };
-            wheel = self.timers.wheel.next().min(left);
+            wheel = self.timers.wheel.next_expiry().min(left);
         }
         IdleCall {
             now,
-            next_timer: until(now, timer.min(wheel)),
+            next_timer: signed_time_until(now, timer.min(wheel)),
             tick_stopped: self.tick.stopped,
             after_tick,
             tick: self.tick.next,
             keeps_tick: !can_stop,
             latency_request: self.idle.latency_request,
-            nr_iowait: self.run_queue.waiting_for_io(),
+            nr_iowait: self.run_queue.io_waiter_count(),
             true_idle: 0,
             package_saving: 0,
         }
     }
 
-    /// Tells a governor that asks how busy the CPU is, as a share of this capacity.
-    fn tell_utilisation(&mut self, capacity: u32) {
+    /// Tells the idle governor how busy the CPU is, as a share of its capacity in 1024ths.
+    fn tell_governor_utilisation(&mut self, capacity: u32) {
         let share = self.run_queue.utilisation().get() * 1024 / capacity.max(1);
         self.idle.governor.set_utilisation(share.min(1024) as u16);
     }
@@ -228,7 +234,7 @@ impl Cpu<'_> {
         self.totals.tick_stops += 1;
     }
 
-    /// Begins an idle period in the governor's choice.
+    /// Begins an idle period in the idle state that the governor chose.
     #[inline(always)]
     fn begin_idle_period(&mut self, now: u64, state: usize) {
         self.totals.selections += 1;
@@ -239,7 +245,7 @@ impl Cpu<'_> {
         self.totals.states[state].entries += 1;
     }
 
-    /// The CPU polls in its idle state. Returns the time limit in ns.
+    /// Begins to poll in the chosen idle state. Returns the polling limit in ns.
     #[inline(always)]
     fn begin_polling(&mut self, now: u64) -> u64 {
         let limit = poll_limit(&self.idle.governor, self.idle.table.poll_limit).0;
@@ -250,7 +256,7 @@ impl Cpu<'_> {
     /// The CPU sleeps in the state `entered`, or in a shallower one if the hardware demotes. Its clock was at operating
     /// point number `point`.
     #[inline(always)]
-    fn fall_asleep(
+    fn fall_asleep_in_state(
         &mut self,
         now: u64,
         entered: &TrueState,
@@ -260,20 +266,23 @@ impl Cpu<'_> {
     ) {
         let (mut really, mut whole) = (self.idle.state, entered.whole_cluster);
         if let Some(demotion) = demotion
-            && let Some(undemoted_at) = self.idle.demotion.demote(demotion, now, self.idle.state)
+            && let Some(undemoted_at) =
+                self.idle
+                    .demotion
+                    .demoted_until(demotion, now, self.idle.state)
         {
             (self.idle.demoted, self.idle.undemoted_at) = (true, undemoted_at);
             really = demotion.to;
             whole = self.idle.table.states[really].whole_cluster;
         }
-        self.power_down(now, point, really);
+        self.begin_sleep_time(now, point, really);
         if whole {
-            self.idle.down_before = power.down_time(self.cluster);
+            self.idle.down_before = power.settled_cluster_time_down(self.cluster);
         }
-        power.cpu_asleep(now, self.cluster, whole, really);
+        power.note_cpu_asleep(now, self.cluster, whole, really);
     }
 
-    /// Counts an idle period that ends now.
+    /// Ends the idle period now, and counts whether its state fitted the time.
     #[inline(always)]
     pub(crate) fn end_idle_period(&mut self, now: u64, poll_limit_hit: bool) {
         let residency = now - self.idle.since;
@@ -287,15 +296,15 @@ impl Cpu<'_> {
         stats.time += residency - std::mem::take(&mut self.idle.busy_in_period);
         stats.above += u64::from(residency < entered.fit.shortest);
         stats.below += u64::from(residency > entered.fit.longest);
-        // The same question for the truly idle time, unknown to the kernel.
+        // The fit is counted once more by the true idle time, unknown to the kernel.
         let woken = if entered.polling {
             now
         } else {
             self.idle.wake_began
         };
         let idle = woken - self.idle.since;
-        let fit =
-            &mut self.totals.fits[self.idle.state * self.totals.states.len() + table.fitting(idle)];
+        let fit = &mut self.totals.fits
+            [self.idle.state * self.totals.states.len() + table.deepest_fitting_state(idle)];
         fit.periods += 1;
         fit.idle += idle;
         fit.wake += now - woken;
@@ -303,7 +312,7 @@ impl Cpu<'_> {
 
     /// Tells the governor about the last idle period.
     #[inline(always)]
-    pub(crate) fn reflect(
+    pub(crate) fn report_outcome_to_governor(
         &mut self,
         now: u64,
         (residency, poll_limit_hit): (u64, bool),
@@ -318,9 +327,9 @@ impl Cpu<'_> {
         outcome
     }
 
-    /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.
+    /// Leaves the idle loop. Returns whether a stopped tick was restarted, every `period` ns.
     #[inline]
-    fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
+    fn leave_idle_loop_and_restart_tick(&mut self, now: u64, period: u64) -> bool {
         let back = self.idle.in_loop && self.tick.stopped;
         self.idle.in_loop = false;
         if back {
@@ -330,11 +339,11 @@ impl Cpu<'_> {
     }
 }
 
-/// The time from `now` until `at`, as the kernel's signed nanoseconds.
+/// Signed nanoseconds from `now` until `at`, as the kernel counts.
 ///
 /// For a CPU without timers the next event is at the end of time, `KTIME_MAX` (`tick_nohz_get_sleep_length()`, Linux
 /// 6.1 and 6.12). The time left goes into the governors' arithmetic, and overflows differently with each `now`.
-fn until(now: u64, at: u64) -> i64 {
+fn signed_time_until(now: u64, at: u64) -> i64 {
     let at = if at == NEVER { i64::MAX } else { at as i64 };
     at - now as i64
 }
@@ -345,9 +354,9 @@ mod tests {
 
     #[test]
     fn without_a_timer_the_sleep_lasts_until_the_end_of_time() {
-        assert_eq!(until(5, 7), 2);
-        assert_eq!(until(7, 5), -2);
-        assert_eq!(until(0, NEVER), i64::MAX);
-        assert_eq!(until(1_000, NEVER), i64::MAX - 1_000);
+        assert_eq!(signed_time_until(5, 7), 2);
+        assert_eq!(signed_time_until(7, 5), -2);
+        assert_eq!(signed_time_until(0, NEVER), i64::MAX);
+        assert_eq!(signed_time_until(1_000, NEVER), i64::MAX - 1_000);
     }
 }

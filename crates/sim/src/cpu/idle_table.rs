@@ -11,7 +11,7 @@ use crate::core::basics::{Cycles, NEVER};
 use crate::core::random::ServiceTime;
 use crate::error::SimError;
 
-/// Idle states that are looked at side by side: most machines have no more.
+/// Number of idle states compared side by side; most machines have no more.
 const GROUP: usize = 4;
 
 /// An idle state's true figures.
@@ -21,17 +21,17 @@ pub(crate) struct TrueState {
     pub(super) entry: u64,
     /// Mean.
     pub(super) exit: u64,
-    /// Variation, if any.
+    /// Distribution of exit times, if they vary.
     pub(super) exit_spread: Option<ServiceTime>,
     pub(super) cold_start: Cycles,
     pub(super) whole_cluster: bool,
     pub(super) polling: bool,
-    /// Another CPU wakes it without an interrupt.
+    /// Whether another CPU's write wakes a CPU in the state without an interrupt (`mwait`).
     pub(super) mwait: bool,
     disabled: bool,
     /// Declared.
     target_residency: u64,
-    /// By declared figures, for the kernel's too-deep and too-shallow counters.
+    /// Bounds of a fitting residency by declared figures, for the kernel's `above` and `below` counters.
     pub(super) fit: FitBounds,
 }
 
@@ -39,16 +39,16 @@ impl TrueState {
     fn new(index: usize, s: &MachineIdleState, declared: &IdleStates) -> Self {
         Self {
             index,
-            entry: s.true_entry_us.micros().0,
-            exit: s.true_exit_us.micros().0,
+            entry: s.true_entry_us.micros_to_time().0,
+            exit: s.true_exit_us.micros_to_time().0,
             exit_spread: (s.exit_spread.value > 0.0)
                 .then(|| ServiceTime::new(s.true_exit_us.value * 1e3, s.exit_spread.value)),
-            cold_start: s.cold_start_kcycles.kilocycles(),
+            cold_start: s.cold_start_kcycles.kilocycles_to_cycles(),
             whole_cluster: s.scope == Scope::Cluster,
             polling: s.polling,
             mwait: s.mwait,
             disabled: s.disabled,
-            target_residency: s.target_residency_us.micros().0,
+            target_residency: s.target_residency_us.micros_to_time().0,
             fit: FitBounds::new(declared, index),
         }
     }
@@ -57,16 +57,16 @@ impl TrueState {
 /// Idle states for one kind of CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
-    /// As declared to the governors.
+    /// The idle states as declared to the governors.
     pub(super) declared: IdleStates,
     pub(super) states: Vec<TrueState>,
     /// The declared target residencies of the enabled states, [`GROUP`] by [`GROUP`]; [`NEVER`] for the others.
     residencies: Vec<[u64; GROUP]>,
-    /// The shallowest enabled state.
+    /// Index of the shallowest enabled idle state.
     shallowest: usize,
-    /// How long a polling state spins.
+    /// How long a CPU polls in a polling state at most.
     pub(super) poll_limit: Nanoseconds,
-    /// See [`deepest_alone`].
+    /// Index of the deepest sleep state of a CPU alone: see [`deepest_state_without_cluster`].
     deepest_alone: Option<usize>,
 }
 
@@ -99,27 +99,27 @@ impl IdleTable {
                 })
                 .collect(),
             shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
-            deepest_alone: deepest_alone(&machine_states),
+            deepest_alone: deepest_state_without_cluster(&machine_states),
             states,
             declared,
         })
     }
 
-    /// The state for a CPU in `state` while the cluster is up.
-    pub(crate) fn alone_in<'a>(&'a self, state: &'a TrueState) -> &'a TrueState {
+    /// The idle state that a CPU in `state` really has while other CPUs keep the cluster up.
+    pub(crate) fn state_while_cluster_is_up<'a>(&'a self, state: &'a TrueState) -> &'a TrueState {
         match self.deepest_alone {
             Some(index) if state.whole_cluster => &self.states[index],
             _ => state,
         }
     }
 
-    /// The deepest enabled state with a target residency within this time, else the shallowest enabled one.
-    pub(crate) fn fitting(&self, idle: u64) -> usize {
+    /// Index of the deepest enabled state with a target residency within `idle_ns`, else of the shallowest enabled state.
+    pub(crate) fn deepest_fitting_state(&self, idle_ns: u64) -> usize {
         let mut fitting = self.shallowest;
-        // All states are looked at: a wrong guess by the branch predictor costs more.
+        // All states are compared without a break: a mispredicted branch costs more.
         for (group, residencies) in self.residencies.iter().enumerate() {
             for (state, residency) in residencies.iter().enumerate() {
-                if *residency <= idle {
+                if *residency <= idle_ns {
                     fitting = group * GROUP + state;
                 }
             }
@@ -130,7 +130,7 @@ impl IdleTable {
 
 /// Index of a CPU's state while the cluster is still up: the deepest sleep state without the cluster. Without any, the
 /// CPU is in the cluster's state alone.
-pub(crate) fn deepest_alone(states: &[MachineIdleState]) -> Option<usize> {
+pub(crate) fn deepest_state_without_cluster(states: &[MachineIdleState]) -> Option<usize> {
     states
         .iter()
         .rposition(|s| s.scope == Scope::Cpu && !s.disabled && !s.polling)

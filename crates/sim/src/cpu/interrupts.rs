@@ -10,24 +10,27 @@ use crate::emulator::state::interrupt_rank;
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Makes a CPU notice pending interrupts. Returns whether the CPU is free to serve them now.
-    pub(crate) fn notice_interrupts(&mut self, cpu: CpuId) -> bool {
-        if !self.emulator.may_serve(cpu) {
+    /// Wakes or pauses a CPU with pending interrupts. Returns whether the CPU can serve them now, and not only later.
+    pub(crate) fn prepare_cpu_for_interrupts(&mut self, cpu: CpuId) -> bool {
+        if !self.emulator.may_serve_interrupts(cpu) {
             return false;
         }
         let c = &mut self.cpus[cpu];
         match c.phase.mode {
-            // A polling CPU serves interrupts and goes on polling.
+            // A polling CPU can serve interrupts at once, and goes on polling afterwards.
             Mode::Idle if c.idle.polling_until.is_some() => {
-                c.settle_polling(self.context.now(), self.domains[c.domain].current());
+                c.account_polling_until(
+                    self.context.now(),
+                    self.domains[c.domain].current_point_index(),
+                );
                 true
             }
             Mode::Idle => {
-                self.begin_wake(cpu);
+                self.begin_cpu_wake_up(cpu);
                 false
             }
             Mode::Task => {
-                self.pause(cpu);
+                self.pause_running_work(cpu);
                 true
             }
             // The end of the wake-up or interrupt in progress serves them.
@@ -35,39 +38,39 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The interrupt to serve next, if any is pending.
+    /// Removes and returns the pending interrupt to serve next, if any.
     #[inline(always)]
-    pub(crate) fn take_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
+    pub(crate) fn take_next_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let pending = &mut self.cpus[cpu].interrupts;
-        if !self.emulator.takes_turns() || pending.len() < 2 {
+        if !self.emulator.cpus_take_turns() || pending.len() < 2 {
             return pending.pop_front();
         }
-        self.take_most_urgent(cpu)
+        self.take_most_urgent_interrupt(cpu)
     }
 
-    /// The interrupt to serve first on an emulated machine's CPU.
+    /// Removes and returns the pending interrupt that an emulated machine's CPU serves first.
     #[inline(never)]
-    fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
+    fn take_most_urgent_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let background = &self.setup.background;
-        self.cpus[cpu].take_interrupt_by(|interrupt| {
-            interrupt_rank(interrupt, |source| background[source].is_on_wheel())
+        self.cpus[cpu].take_interrupt_of_least_rank(|interrupt| {
+            interrupt_rank(interrupt, |source| background[source].has_wheel_timer())
         })
     }
 
-    /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
+    /// Grants a CPU a PSD lease, which keeps it from deep idle states for a while, if the policy does so on this occasion.
     #[inline(always)]
-    pub(crate) fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+    pub(crate) fn grant_psd_lease_on(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
         if let Some((lease, policy)) = &mut self.cpus[cpu].idle.lease
             && occasion(policy.grant)
         {
             lease.io(Nanoseconds(self.context.now()));
-            self.arm_lease(cpu);
+            self.start_psd_lease_timer(cpu);
         }
     }
 
-    /// Starts a lease's timer, unless running.
+    /// Starts the timer for a CPU's PSD lease, unless running.
     #[inline(never)]
-    fn arm_lease(&mut self, cpu: CpuId) {
+    fn start_psd_lease_timer(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let now = Nanoseconds(self.context.now());
         if !c.idle.lease_timer
@@ -75,24 +78,24 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(look) = lease.view(now).next_look(now)
         {
             c.idle.lease_timer = true;
-            c.timers.precise.add(look.0, Timer::Lease);
-            self.arm_clock(cpu);
+            c.timers.precise.add_without_slack(look.0, Timer::Lease);
+            self.schedule_next_clock_event(cpu);
         }
     }
 
-    /// A lease's timer has expired.
-    pub(crate) fn lease_timer(&mut self, cpu: CpuId) {
+    /// Handles the expired timer of a CPU's PSD lease: starts it again while the lease holds.
+    pub(crate) fn handle_psd_lease_timer(&mut self, cpu: CpuId) {
         self.cpus[cpu].idle.lease_timer = false;
-        self.arm_lease(cpu);
+        self.start_psd_lease_timer(cpu);
     }
 
-    /// A tick on a CPU looks whether RCU has something to do.
+    /// Raises RCU's soft interrupt at a CPU's tick, if RCU has something to do there.
     #[inline(always)]
-    pub(crate) fn rcu_tick(&mut self, cpu: CpuId) {
+    pub(crate) fn check_rcu_at_tick(&mut self, cpu: CpuId) {
         if let Some(rcu) = &self.rcu
-            && rcu.tick(&mut self.cpus[cpu].rcu)
+            && rcu.note_tick_and_check_soft_interrupt(&mut self.cpus[cpu].rcu)
         {
-            self.cpus[cpu].raise(Interrupt::Rcu);
+            self.cpus[cpu].add_pending_interrupt(Interrupt::Rcu);
         }
     }
 }

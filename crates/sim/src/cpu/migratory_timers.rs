@@ -24,7 +24,7 @@ pub(super) struct MigratoryExpiry {
     pub(super) own: u64,
     /// When the first timer on any CPU expires.
     pub(super) all: u64,
-    /// All other CPUs sleep without a tick, so that this CPU has to see to all timers.
+    /// Whether all other CPUs sleep without a tick, so that this CPU has to wake for all timers.
     pub(super) last: bool,
 }
 
@@ -37,9 +37,9 @@ impl MigratoryTimers {
         }
     }
 
-    /// Whether the machine has such timers.
+    /// Whether the machine has migratory timers.
     #[inline(always)]
-    pub(super) fn exist(&self) -> bool {
+    pub(super) fn machine_has_any(&self) -> bool {
         !self.timers.is_empty()
     }
 
@@ -53,9 +53,9 @@ impl MigratoryTimers {
         self.timers[source].at = NEVER;
     }
 
-    /// Lets timers expire on a CPU by `now`: the CPU's own timers, and timers from CPUs asleep without a tick.
+    /// Makes due timers interrupts on a CPU: its own, and those of CPUs asleep without a tick.
     #[cold]
-    pub(super) fn expire(&mut self, now: u64, cpu: CpuId, cpus: &mut [Cpu]) {
+    pub(super) fn expire_on_cpu(&mut self, now: u64, cpu: CpuId, cpus: &mut [Cpu]) {
         for (source, timer) in self.timers.iter_mut().enumerate() {
             if timer.at <= now && (timer.cpu == cpu || cpus[timer.cpu].tick.stopped) {
                 timer.at = NEVER;
@@ -65,9 +65,9 @@ impl MigratoryTimers {
         }
     }
 
-    /// When timers expire, for a CPU's idle loop.
+    /// Expiry times of a CPU's own and of all migratory timers, for the CPU's idle loop.
     #[cold]
-    pub(super) fn expiry_for(&self, cpu: CpuId, cpus: &[Cpu]) -> MigratoryExpiry {
+    pub(super) fn next_expiries_for(&self, cpu: CpuId, cpus: &[Cpu]) -> MigratoryExpiry {
         let own = self.timers.iter().filter(|timer| timer.cpu == cpu);
         let mut others = (0..cpus.len()).filter(|other| *other != cpu);
         MigratoryExpiry {

@@ -1,29 +1,29 @@
-//! A CPU's present activity and progress.
+//! A CPU's present phase: its activity, and progress in the work.
 
 use crate::core::basics::{Cycles, FULL_SHARE, Interrupt};
 
-/// What a CPU does.
+/// What kind of phase a CPU is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// In the idle state chosen by the governor.
+    /// The CPU is in the idle state that its governor chose.
     Idle,
-    /// Leaving the idle state.
+    /// The CPU leaves its idle state.
     Waking,
-    /// Serving an interrupt.
+    /// The CPU serves an interrupt.
     Interrupt,
-    /// Running its current task.
+    /// The CPU runs its current task.
     Task,
 }
 
 /// A hardware thread's use for a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CoreUse {
-    /// Nothing, or next to nothing: asleep, or waking up.
+    /// The thread uses nothing of the core, or next to nothing: asleep, or waking up.
     #[default]
     None,
-    /// Polling.
+    /// The thread polls in an idle state.
     Polls,
-    /// Tasks and interrupts.
+    /// The thread runs tasks or interrupts.
     Busy,
 }
 
@@ -31,14 +31,14 @@ pub(super) enum CoreUse {
 #[derive(Debug)]
 pub(crate) struct Phase {
     pub(super) mode: Mode,
-    /// Meaningful in [`Mode::Interrupt`].
+    /// The interrupt being served; meaningful only in [`Mode::Interrupt`].
     pub(super) serving: Interrupt,
     pub(super) start: u64,
-    /// Work left, as of `start`.
+    /// Work in cycles that was left at the time `start`.
     pub(super) work: Cycles,
-    /// The work waits for the CPU's turn on an emulated machine.
+    /// Whether the work is stopped until the CPU's next turn, on an emulated machine.
     pub(super) stopped: bool,
-    /// Cold-start work to be done before anything else.
+    /// Work to refill caches after a sleep, done before anything else.
     pub(super) cold: Cycles,
     pub(super) service: InterruptService,
     pub(super) core_use: CoreUse,
@@ -49,7 +49,7 @@ pub(crate) struct Phase {
 /// The present or last interrupt's service.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InterruptService {
-    /// When serving began.
+    /// Time in ns when serving the interrupt began.
     pub(super) start: u64,
     /// Work to serve the interrupt, and cold-start work before.
     pub(super) work: Cycles,
@@ -57,7 +57,7 @@ pub(super) struct InterruptService {
 }
 
 impl Phase {
-    /// A CPU after a long idle time.
+    /// The phase of a CPU that has been idle for long.
     pub(super) fn idle() -> Self {
         Self {
             mode: Mode::Idle,
@@ -72,9 +72,9 @@ impl Phase {
         }
     }
 
-    /// Work as if alone on the core.
+    /// Work in cycles, enlarged as if the thread were alone on its core: a smaller share in the core means more.
     #[inline(always)]
-    pub(super) fn alone(&self, work: Cycles) -> Cycles {
+    pub(super) fn work_as_if_alone_on_core(&self, work: Cycles) -> Cycles {
         if self.share == FULL_SHARE {
             work
         } else {
@@ -84,7 +84,7 @@ impl Phase {
 
     /// Begins to serve an interrupt.
     #[inline(always)]
-    pub(super) fn begin_service(&mut self, start: u64, work: Cycles, cold: Cycles) {
+    pub(super) fn begin_interrupt_service(&mut self, start: u64, work: Cycles, cold: Cycles) {
         self.service = InterruptService { start, work, cold };
     }
 }

@@ -1,6 +1,6 @@
-//! Whether a CPU is powered or asleep, and since when.
+//! Since when a CPU has been powered, waking up or asleep.
 
-/// Running time and speed.
+/// A CPU's running time, plain and multiplied by its frequency.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Running {
     /// In ns.
@@ -11,7 +11,7 @@ pub(crate) struct Running {
 
 impl Running {
     /// Time in ns.
-    pub(crate) fn time(&self) -> u64 {
+    pub(crate) fn time_ns(&self) -> u64 {
         self.time
     }
 
@@ -21,23 +21,23 @@ impl Running {
     }
 }
 
-/// Begin of the stretch missing in the totals.
+/// Begins of a CPU's present powered, sleeping and waking times, not yet in its totals.
 #[derive(Debug)]
 pub(crate) struct PowerTimes {
     /// When the present powered time began (busy, waking up or polling); `None` asleep.
     pub(super) powered_since: Option<u64>,
     pub(super) asleep_since: u64,
-    /// The true sleep state.
+    /// Index of the idle state that the hardware is really in.
     pub(super) asleep_in: usize,
-    /// Waking time in all, and when the present wake-up began.
+    /// Total time spent waking up, and when the present wake-up began.
     pub(super) waking: Running,
     pub(super) waking_since: Option<u64>,
-    /// The present wake-up's idle state.
+    /// Index of the idle state that the CPU leaves.
     pub(super) leaving: usize,
 }
 
 impl PowerTimes {
-    pub(super) fn powered() -> Self {
+    pub(super) fn powered_from_start() -> Self {
         Self {
             powered_since: Some(0),
             asleep_since: 0,

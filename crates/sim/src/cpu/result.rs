@@ -14,15 +14,15 @@ pub struct StateTime {
     pub name: String,
     /// Seconds from entry to exit, exit latency included.
     pub seconds: f64,
-    /// Times entered.
+    /// How often the idle state was entered.
     pub entries: u64,
-    /// Too short for the state, by the true idle time.
+    /// Idle periods too short for the state, by the true idle time.
     pub too_deep: u64,
-    /// Long enough for a deeper state, by the true idle time.
+    /// Idle periods long enough for a deeper state, by the true idle time.
     pub too_shallow: u64,
-    /// The kernel's `above`.
+    /// Idle periods that the kernel's `above` counter in sysfs counts as too deep.
     pub above: u64,
-    /// The kernel's `below`.
+    /// Idle periods that the kernel's `below` counter in sysfs counts as too shallow.
     pub below: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct CpuTime {
     pub tick_stops: u64,
     /// Idle periods without a tick from the beginning: stopped then, or before (`idle_sleeps` in `/proc/timer_list`).
     pub tickless: u64,
-    /// Ticks while idle.
+    /// Ticks that came while the CPU was idle.
     pub idle_ticks: u64,
     /// Idle periods begun, and so wake-ups.
     pub wake_ups: u64,
@@ -60,9 +60,9 @@ pub struct CpuTime {
 pub struct ClusterDetails {
     /// Time spent with tasks and interrupts, in ns.
     pub busy: u64,
-    /// States, shallowest first.
+    /// The cluster's idle states, shallowest first.
     pub states: Vec<StateDetails>,
-    /// Every entered state with every state that would have fitted.
+    /// Idle periods by entered state and by the state that would have fitted.
     pub fits: Vec<FitDetails>,
     /// Time powered by frequency in kHz, in ns.
     pub powered: Vec<(u32, u64)>,
@@ -71,9 +71,9 @@ pub struct ClusterDetails {
 /// A cluster's idle state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateDetails {
-    /// Entry to exit, in ns, exit latency included.
+    /// Time in the state from entry to exit, in ns, exit latency included.
     pub time: u64,
-    /// Times entered.
+    /// How often the idle state was entered.
     pub entries: u64,
     /// Stays counted as too deep by the kernel (`above` in sysfs).
     pub above: u64,
@@ -89,39 +89,41 @@ pub struct FitDetails {
     pub entered: usize,
     /// Index of the fitting state.
     pub fitting: usize,
-    /// How many.
+    /// Number of such idle periods.
     pub periods: u64,
-    /// From entry until the event, in ns.
+    /// Summed time from entry until the ending event, in ns.
     pub idle: u64,
-    /// From the event until the CPU was ready to work, in ns.
+    /// Summed time from the ending event until the CPU was ready to work, in ns.
     pub wake: u64,
 }
 
 impl StateTime {
-    /// The idle states over all CPUs.
-    pub(crate) fn all(states: &IdleStates, cpus: &[CpuTotals]) -> Vec<Self> {
+    /// Figures of each idle state, summed over all CPUs.
+    pub(crate) fn for_all_states(states: &IdleStates, cpus: &[CpuTotals]) -> Vec<Self> {
         let names = states.iter().map(|state| state.name.clone());
         let times = names.enumerate().map(|(state, name)| Self {
             name,
-            seconds: sum(cpus, state, |totals| totals.time) as f64 / 1e9,
-            entries: sum(cpus, state, |totals| totals.entries),
-            too_deep: periods(cpus, state, 0..state),
-            too_shallow: periods(cpus, state, state + 1..states.len()),
-            above: sum(cpus, state, |totals| totals.above),
-            below: sum(cpus, state, |totals| totals.below),
+            seconds: sum_over_cpus(cpus, state, |totals| totals.time) as f64 / 1e9,
+            entries: sum_over_cpus(cpus, state, |totals| totals.entries),
+            too_deep: count_idle_periods(cpus, state, 0..state),
+            too_shallow: count_idle_periods(cpus, state, state + 1..states.len()),
+            above: sum_over_cpus(cpus, state, |totals| totals.above),
+            below: sum_over_cpus(cpus, state, |totals| totals.below),
         });
         times.collect()
     }
 }
 
-/// Counts for an idle state over all CPUs.
-fn sum(cpus: &[CpuTotals], state: usize, count: fn(&StateTotals) -> u64) -> u64 {
+/// Sum of a counter of one idle state over all CPUs.
+fn sum_over_cpus(cpus: &[CpuTotals], state: usize, count: fn(&StateTotals) -> u64) -> u64 {
     cpus.iter().map(|cpu| count(&cpu.states[state])).sum()
 }
 
-/// Idle periods on all CPUs in one state, by fitting state.
-fn periods(cpus: &[CpuTotals], entered: usize, fitting: Range<usize>) -> u64 {
-    let periods = cpus.iter().map(|cpu| cpu.periods(entered, fitting.clone()));
+/// Number of idle periods on all CPUs in the state `entered` that would have fitted one of `fitting`.
+fn count_idle_periods(cpus: &[CpuTotals], entered: usize, fitting: Range<usize>) -> u64 {
+    let periods = cpus
+        .iter()
+        .map(|cpu| cpu.count_idle_periods(entered, fitting.clone()));
     periods.sum()
 }
 

@@ -12,7 +12,7 @@ use wakepath_units::TickRate;
 use crate::core::basics::{CpuId, Cycles, FULL_SHARE};
 use crate::core::topology::Topology;
 use crate::cpu::idle_table::IdleTable;
-use crate::cpu::shortest_sleep::shortest_sleep;
+use crate::cpu::shortest_sleep::longest_trial_sleep;
 use crate::cpu::state::Cpu;
 use crate::error::SimError;
 
@@ -24,73 +24,73 @@ const SERVES_IDLE_CPUS: [(u16, u16, u16); 2] = [(6, 12, 92), (6, 17, 0)];
 #[derive(Clone, Debug)]
 pub(crate) struct CpuSetup {
     pub(super) tick: TickRate,
-    /// Period of the tick, in ns.
+    /// Period of the scheduler tick, in ns.
     pub(super) tick_period: u64,
-    /// Work of a tick.
+    /// Work in cycles of a scheduler tick's interrupt.
     tick_cycles: Cycles,
-    /// By cluster.
+    /// Idle states by cluster.
     tables: Vec<IdleTable>,
     governor: IdlePolicy,
-    /// By cluster; empty without leases.
+    /// PSD lease policy by cluster; empty without leases.
     leases: Vec<PsdPolicy>,
-    /// By CPU: the longest exit latency in ns asked for.
+    /// By CPU, the longest exit latency in ns that latency requests allow.
     latency_requests: Vec<i64>,
     pub(super) demotion: Option<DemotionRule>,
-    /// menu's work for each further pass over the intervals.
+    /// Work of the menu governor for each further pass over its intervals.
     pub(super) menu_round: Cycles,
-    /// By CPU: no tick while one task runs; empty without such CPUs.
+    /// By CPU, whether it has no tick while one task runs (`nohz_full`); empty without such CPUs.
     nohz_full: Vec<bool>,
-    /// System call work on a CPU without a tick.
+    /// Extra work of each system call on a `nohz_full` CPU.
     syscall_cycles: Cycles,
-    /// By CPU: number of CPUs served with background work.
+    /// By CPU, for how many CPUs it does the background work.
     keeps_house_for: Vec<u32>,
-    /// How much later than asked for a sleep of an ordinary task ends, in ns.
+    /// Timer slack in ns: how much later than asked for an ordinary task's sleep ends.
     pub(super) timer_slack: u64,
     shortest_sleep: u64,
-    /// Each CPU has a server for fair tasks, with a timer running while idle.
+    /// Whether each CPU has a deadline server for fair tasks, whose timer runs on while the CPU is idle.
     pub(super) fair_server: bool,
-    /// By cluster, if threads on some core slow each other down.
+    /// By cluster, how threads on a core slow each other down; `None` if they do nowhere.
     pub(super) core_shares: Option<Vec<CoreShares>>,
 }
 
 /// A hardware thread's share in the core, with [`FULL_SHARE`] as all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoreShares {
-    /// While all other threads of the core are busy.
+    /// The share while all other threads of the core are busy.
     pub(super) all_busy: u64,
-    /// While another thread polls.
+    /// The share while another thread of the core polls.
     pub(super) another_polls: u64,
 }
 
-fn share(of_one: f64) -> u64 {
-    ((of_one * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
+fn core_share_from_fraction(fraction: f64) -> u64 {
+    ((fraction * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
 }
 
-fn core_shares(machine: &Machine) -> Option<Vec<CoreShares>> {
+fn core_shares_by_cluster(machine: &Machine) -> Option<Vec<CoreShares>> {
     let mut clusters = machine.cluster.iter();
     if !clusters.any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()) {
         return None;
     }
     let shares = machine.cluster.iter().map(|c| CoreShares {
         all_busy: if c.smt_speedup.is_given() {
-            share(c.smt_speedup.value / c.threads_per_core as f64)
+            core_share_from_fraction(c.smt_speedup.value / c.threads_per_core as f64)
         } else {
             FULL_SHARE
         },
-        another_polls: share(1.0 - c.smt_poll_loss.value),
+        another_polls: core_share_from_fraction(1.0 - c.smt_poll_loss.value),
     });
     Some(shares.collect())
 }
 
-/// By CPU, the longest exit latency in ns asked for.
-fn latency_requests(machine: &Machine) -> Vec<i64> {
-    let requests = (0..machine.cpus()).map(|cpu| machine.latency_request(cpu));
+/// By CPU, the longest exit latency in ns that latency requests allow.
+fn exit_latency_requests_by_cpu(machine: &Machine) -> Vec<i64> {
+    let requests = (0..machine.cpus()).map(|cpu| machine.smallest_latency_request(cpu));
     let limits = requests.map(|request| request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64));
     limits.collect()
 }
 
-/// Which CPUs are in a list; empty if none are.
-pub(crate) fn listed(cpus: &[CpuId], machine: &Machine) -> Vec<bool> {
+/// By CPU of the machine, whether it is in a list; empty if the list is.
+pub(crate) fn membership_by_cpu(cpus: &[CpuId], machine: &Machine) -> Vec<bool> {
     if cpus.is_empty() {
         return Vec::new();
     }
@@ -98,7 +98,7 @@ pub(crate) fn listed(cpus: &[CpuId], machine: &Machine) -> Vec<bool> {
 }
 
 impl CpuSetup {
-    /// The CPUs of a machine; jobs begin in the cluster `home`.
+    /// Compiles a machine's CPUs; jobs begin in the cluster `home`.
     ///
     /// # Errors
     /// A cluster's idle states do not fit together.
@@ -114,11 +114,11 @@ impl CpuSetup {
         let tables: Vec<IdleTable> = (machine.cluster.iter())
             .map(|cluster| IdleTable::new(machine, cluster, poll))
             .collect::<Result<_, _>>()?;
-        let latency_requests = latency_requests(machine);
-        let timer_slack = machine.scheduler.timer_slack_us.micros().0;
+        let latency_requests = exit_latency_requests_by_cpu(machine);
+        let timer_slack = machine.scheduler.timer_slack_us.micros_to_time().0;
         let shortest_sleep = if timer_slack > 0 {
             let table = &tables[home];
-            shortest_sleep(
+            longest_trial_sleep(
                 1000 + timer_slack,
                 table,
                 &mut Governor::in_kernel(&governor, &table.declared, tick),
@@ -130,31 +130,36 @@ impl CpuSetup {
         };
         let mut keeps_house_for = vec![0; machine.cpus()];
         for cpu in 0..machine.cpus() {
-            keeps_house_for[machine.housekeeper_of(cpu)] += 1;
+            keeps_house_for[machine.housekeeping_cpu_for(cpu)] += 1;
         }
         Ok(Self {
             tick,
             tick_period: tick.period().0,
-            tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
+            tick_cycles: machine.scheduler.tick_kcycles.kilocycles_to_cycles(),
             tables,
             governor,
             leases,
             latency_requests,
-            demotion: DemotionRule::new(machine),
-            menu_round: machine.scheduler.menu_round_kcycles.kilocycles(),
-            nohz_full: listed(&machine.isolation.nohz_full, machine),
-            syscall_cycles: machine.isolation.syscall_kcycles.kilocycles(),
+            demotion: DemotionRule::for_machine(machine),
+            menu_round: machine.scheduler.menu_round_kcycles.kilocycles_to_cycles(),
+            nohz_full: membership_by_cpu(&machine.isolation.nohz_full, machine),
+            syscall_cycles: machine.isolation.syscall_kcycles.kilocycles_to_cycles(),
             keeps_house_for,
             timer_slack,
             shortest_sleep,
-            fair_server: (machine.kernel).is_some_and(|kernel| kernel.has(&SERVES_IDLE_CPUS)),
-            core_shares: core_shares(machine),
+            fair_server: (machine.kernel)
+                .is_some_and(|kernel| kernel.has_change_released_in(&SERVES_IDLE_CPUS)),
+            core_shares: core_shares_by_cluster(machine),
         })
     }
 
-    /// All CPUs, idle for long. `operating_points`: count by cluster.
-    pub(crate) fn cpus(&self, topology: &Topology, operating_points: &[usize]) -> Vec<Cpu<'_>> {
-        let mut cpus = Vec::with_capacity(topology.cpus());
+    /// Creates the state of all CPUs, idle for long. `operating_points`: their number by cluster.
+    pub(crate) fn create_idle_cpus(
+        &self,
+        topology: &Topology,
+        operating_points: &[usize],
+    ) -> Vec<Cpu<'_>> {
+        let mut cpus = Vec::with_capacity(topology.cpu_count());
         for (number, cluster) in topology.clusters().iter().enumerate() {
             let table = &self.tables[number];
             let lease = self.leases.get(number);
@@ -162,7 +167,7 @@ impl CpuSetup {
                 cpus.push(Cpu::new(
                     number,
                     table,
-                    cluster.clock_of(cpu),
+                    cluster.clock_number(cpu),
                     Governor::in_kernel(&self.governor, &table.declared, self.tick),
                     self.latency_requests[cpu],
                     lease.map(|policy| (Lease::new(policy, self.tick), *policy)),
@@ -173,13 +178,13 @@ impl CpuSetup {
         cpus
     }
 
-    /// How many CPUs a CPU does background work for.
-    pub(crate) fn keeps_house_for(&self, cpu: CpuId) -> u32 {
+    /// Number of CPUs whose background work a CPU does, itself included.
+    pub(crate) fn housekept_cpu_count(&self, cpu: CpuId) -> u32 {
         self.keeps_house_for[cpu]
     }
 
-    /// The idle states of the first cluster, as declared.
-    pub(crate) fn declared_states(&self) -> &IdleStates {
+    /// The first cluster's idle states, as declared to governors.
+    pub(crate) fn declared_states_of_first_cluster(&self) -> &IdleStates {
         &self.tables[0].declared
     }
 
@@ -189,37 +194,37 @@ impl CpuSetup {
         states.any(|state| state.exit_spread.is_some())
     }
 
-    /// Work for a tick, or for a timer that only looks at something.
-    pub(crate) fn tick_cycles(&self) -> Cycles {
+    /// Work in cycles of a tick's interrupt, or of a timer that only looks at something.
+    pub(crate) fn tick_interrupt_work(&self) -> Cycles {
         self.tick_cycles
     }
 
-    /// How much later than asked for a sleep of an ordinary task ends, in ns.
+    /// Timer slack in ns: how much later than asked for an ordinary task's sleep ends.
     #[inline(always)]
     pub(crate) fn timer_slack(&self) -> u64 {
         self.timer_slack
     }
 
-    /// fio's estimate of the shortest sleep, in ns, if timers have slack.
-    pub(crate) fn shortest_sleep(&self) -> u64 {
+    /// fio's estimate of the shortest possible sleep, in ns; 0 if timers have no slack.
+    pub(crate) fn fio_shortest_sleep(&self) -> u64 {
         self.shortest_sleep
     }
 
-    /// Whether threads on some core slow each other down.
+    /// Whether hardware threads on some core slow each other down.
     #[inline(always)]
-    pub(crate) fn shares_cores(&self) -> bool {
+    pub(crate) fn threads_slow_each_other(&self) -> bool {
         self.core_shares.is_some()
     }
 
-    /// Whether a CPU has no tick while running one task.
+    /// Whether a CPU is `nohz_full`: no tick while it runs one task.
     #[inline(always)]
     pub(super) fn is_nohz_full(&self, cpu: CpuId) -> bool {
         self.nohz_full.get(cpu).is_some_and(|yes| *yes)
     }
 
-    /// A system call's cost for a CPU besides an I/O's work.
+    /// Extra work in cycles of each system call on a CPU: 0 unless the CPU is `nohz_full`.
     #[inline(always)]
-    pub(crate) fn syscall(&self, cpu: CpuId) -> Cycles {
+    pub(crate) fn extra_syscall_work(&self, cpu: CpuId) -> Cycles {
         if self.is_nohz_full(cpu) {
             self.syscall_cycles
         } else {

@@ -1,4 +1,4 @@
-//! fio's estimate of the shortest sleep.
+//! How fio estimates the shortest possible sleep before its jobs start.
 
 use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
@@ -6,26 +6,26 @@ use wakepath_units::TickRate;
 
 use crate::cpu::idle_table::IdleTable;
 
-/// How often fio sleeps to find out (`fio_time_init()`, fio 3.33).
+/// Number of trial sleeps by which fio estimates the shortest sleep (`fio_time_init()`, fio 3.33).
 const SLEEPS: u64 = 10;
 
-/// Time between two such sleeps in ns: two readings of the clock.
+/// Time between two of fio's trial sleeps, in ns: two readings of the clock.
 const BETWEEN: u64 = 10_000;
 
-/// The longest sleep in ns, each with `asked` ns and the timer's slack, on a CPU with a fresh governor.
+/// The longest of fio's trial sleeps in ns, each of `asked_ns` ns with the timer's slack, on a CPU with a fresh governor.
 ///
 /// A governor choosing deep states, at once or in steps as ladder does, makes fio spin for longer at each pause's end.
-pub(crate) fn shortest_sleep(
-    asked: u64,
+pub(crate) fn longest_trial_sleep(
+    asked_ns: u64,
     table: &IdleTable,
     governor: &mut impl IdleGovernor,
     latency_request: i64,
     tick: TickRate,
 ) -> u64 {
-    let mut longest = asked;
+    let mut longest = asked_ns;
     let mut now = tick.period().0;
     for _ in 0..SLEEPS {
-        let timer = now + asked;
+        let timer = now + asked_ns;
         while now < timer {
             let call = IdleCall {
                 now,
@@ -48,7 +48,7 @@ pub(crate) fn shortest_sleep(
             };
             let outcome = IdleOutcome::of_period(now, end, false, end < timer);
             governor.reflect(choice.state, &outcome);
-            longest = longest.max(asked + end.saturating_sub(timer));
+            longest = longest.max(asked_ns + end.saturating_sub(timer));
             now = end;
         }
         now += BETWEEN;
@@ -69,7 +69,7 @@ mod tests {
         let set: PolicySet = policy.parse().unwrap();
         let idle: IdlePolicy = set.idle().unwrap();
         let mut governor = Governor::in_kernel(&idle, &table.declared, tick);
-        shortest_sleep(51_000, table, &mut governor, NO_LATENCY_REQUEST, tick)
+        longest_trial_sleep(51_000, table, &mut governor, NO_LATENCY_REQUEST, tick)
     }
 
     #[test]

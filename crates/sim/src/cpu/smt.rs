@@ -9,15 +9,15 @@ use crate::cpu::phase::{CoreUse, Mode};
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// A CPU does something else than before.
+    /// Notes that a CPU does something else than before, which may change the speed of its core's other threads.
     #[inline(always)]
-    pub(crate) fn core_use_changed(&mut self, cpu: CpuId) {
-        if self.setup.cpu.shares_cores() {
-            self.settle_core_use(cpu);
+    pub(crate) fn update_core_use(&mut self, cpu: CpuId) {
+        if self.setup.cpu.threads_slow_each_other() {
+            self.update_shares_on_core(cpu);
         }
     }
 
-    fn settle_core_use(&mut self, cpu: CpuId) {
+    fn update_shares_on_core(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let core_use = match c.phase.mode {
             Mode::Idle if c.idle.polling_until.is_some() => CoreUse::Polls,
@@ -27,22 +27,26 @@ impl<O: Observer> Engine<'_, O> {
         if std::mem::replace(&mut c.phase.core_use, core_use) == core_use {
             return;
         }
-        for other in self.setup.topology.core(self.cpus[cpu].cluster, cpu) {
+        for other in self
+            .setup
+            .topology
+            .cpus_on_same_core(self.cpus[cpu].cluster, cpu)
+        {
             if other != cpu {
-                self.set_share(other);
+                self.update_core_speed_share(other);
             }
         }
     }
 
-    /// A CPU's present share in the core's speed.
-    fn share_of(&self, cpu: CpuId) -> u64 {
+    /// A CPU's present share in its core's speed, with [`FULL_SHARE`] as all.
+    fn core_speed_share(&self, cpu: CpuId) -> u64 {
         let Some(shares) = &self.setup.cpu.core_shares else {
             return FULL_SHARE;
         };
         let cluster = self.cpus[cpu].cluster;
         let shares = shares[cluster];
         let mut polls = false;
-        let core = self.setup.topology.core(cluster, cpu);
+        let core = self.setup.topology.cpus_on_same_core(cluster, cpu);
         for other in core.filter(|other| *other != cpu) {
             match self.cpus[other].phase.core_use {
                 CoreUse::Busy => return shares.all_busy,
@@ -57,9 +61,9 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Cuts a CPU's work, so that each part has one speed.
-    fn set_share(&mut self, cpu: CpuId) {
-        let share = self.share_of(cpu);
+    /// Updates a CPU's share in its core's speed, and cuts running work so that each part has one speed.
+    fn update_core_speed_share(&mut self, cpu: CpuId) {
+        let share = self.core_speed_share(cpu);
         if self.cpus[cpu].phase.share == share {
             return;
         }
@@ -68,11 +72,11 @@ impl<O: Observer> Engine<'_, O> {
             self.cpus[cpu].phase.share = share;
             return;
         }
-        let left = self.cpus[cpu].phase.work - self.work_done(cpu);
-        self.charge(cpu);
+        let left = self.cpus[cpu].phase.work - self.work_done_so_far(cpu);
+        self.account_work_until_now(cpu);
         self.cpus[cpu].phase.share = share;
         self.cpus[cpu].phase.work = left;
-        let length = self.time_left(cpu, left);
+        let length = self.time_for_remaining_work(cpu, left);
         self.begin_phase(cpu, mode, length);
     }
 }

@@ -18,16 +18,16 @@ use crate::cpu::totals::CpuTotals;
 use crate::rcu::state::CpuRcu;
 use crate::scheduler::run_queue::RunQueue;
 
-/// A CPU's activity, for observers.
+/// A CPU's present activity, as observers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
-    /// In an idle state, by index.
+    /// The CPU is in the idle state with this index.
     Idle(usize),
-    /// Leaving an idle state.
+    /// The CPU leaves an idle state.
     Waking,
-    /// Serving an interrupt.
+    /// The CPU serves an interrupt.
     Interrupt(Interrupt),
-    /// Running its current task.
+    /// The CPU runs its current task.
     Task,
 }
 
@@ -38,10 +38,10 @@ pub(crate) struct Cpu<'a> {
     /// Number of the CPU's clock.
     pub(crate) domain: usize,
     pub(crate) run_queue: RunQueue,
-    /// The CPU's part in grace periods.
+    /// The CPU's RCU callbacks and its part in grace periods.
     pub(crate) rcu: CpuRcu,
     pub(super) phase: Phase,
-    /// Pending interrupts.
+    /// Interrupts not served yet, in the order of arrival.
     pub(super) interrupts: Fifo<Interrupt>,
     pub(super) tick: Tick,
     pub(super) timers: CpuTimers,
@@ -71,13 +71,13 @@ impl<'a> Cpu<'a> {
             tick: Tick::stopped(),
             timers: CpuTimers::default(),
             idle: Idle::new(idle, governor, latency_request, lease),
-            power: PowerTimes::powered(),
+            power: PowerTimes::powered_from_start(),
             totals: CpuTotals::new(idle.states.len(), operating_points),
         }
     }
 
-    /// The present activity.
-    pub(crate) fn doing(&self) -> Doing {
+    /// The CPU's present activity, as observers are told.
+    pub(crate) fn present_activity(&self) -> Doing {
         match self.phase.mode {
             Mode::Idle => Doing::Idle(self.idle.state),
             Mode::Waking => Doing::Waking,
@@ -86,25 +86,25 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// What kind of phase it is in.
+    /// The kind of the CPU's present phase.
     #[inline(always)]
-    pub(crate) fn mode(&self) -> Mode {
+    pub(crate) fn phase_mode(&self) -> Mode {
         self.phase.mode
     }
 
-    /// Running its current task.
+    /// Whether the CPU is running its current task.
     #[inline(always)]
     pub(crate) fn runs_task(&self) -> bool {
         self.phase.mode == Mode::Task
     }
 
-    /// At work for a task or an interrupt.
+    /// Whether the CPU is at work for a task or an interrupt.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self.phase.mode, Mode::Task | Mode::Interrupt)
     }
 
-    /// Busy, waking up or polling.
+    /// Whether the CPU is powered: busy, waking up or polling, and not asleep.
     #[inline(always)]
     pub(crate) fn is_powered(&self) -> bool {
         self.power.powered_since.is_some()
@@ -116,80 +116,80 @@ impl<'a> Cpu<'a> {
         self.idle.in_loop
     }
 
-    /// Whether the CPU is in an idle state, and does not look at its run queue by itself.
+    /// Whether the CPU is asleep or polling in an idle state.
     #[inline(always)]
-    pub(crate) fn waits_for_work(&self) -> bool {
+    pub(crate) fn is_in_idle_state(&self) -> bool {
         self.phase.mode == Mode::Idle
     }
 
-    /// Whether the idle state watches the need-resched flag, so that a new task needs no interrupt.
+    /// Whether the CPU's idle state watches the need-resched flag, so that a new task needs no interrupt.
     #[inline(always)]
-    pub(crate) fn watches_for_work(&self) -> bool {
+    pub(crate) fn idle_state_watches_need_resched(&self) -> bool {
         self.idle.polling_until.is_some() || self.idle.table.states[self.idle.state].mwait
     }
 
-    /// End of the last idle period.
+    /// Time in ns when the CPU's last idle period ended.
     #[inline(always)]
     pub(crate) fn awake_since(&self) -> u64 {
         self.idle.awake_since
     }
 
-    /// Number of idle periods so far.
+    /// Number of the CPU's idle periods so far.
     #[inline(always)]
-    pub(crate) fn times_idle(&self) -> u64 {
+    pub(crate) fn idle_period_count(&self) -> u64 {
         self.totals.selections
     }
 
-    /// Why a user's own governor has failed, if the CPU has one.
+    /// Why the CPU's user-written governor has failed; `None` if it has not.
     pub(crate) fn governor_failure(&self) -> Option<&str> {
         self.idle.governor.failure()
     }
 
-    /// The figures that schedutil looks at.
+    /// The CPU's figures that schedutil looks at.
     #[inline]
-    pub(crate) fn signal(&self) -> CpuSignal {
+    pub(crate) fn schedutil_signal(&self) -> CpuSignal {
         CpuSignal {
             utilisation: Capacity(self.run_queue.utilisation().get()),
-            runnable: Capacity(self.run_queue.runnable().get()),
+            runnable: Capacity(self.run_queue.mean_runnable_tasks().get()),
             idle_calls: self.totals.selections,
         }
     }
 
-    /// Adds a pending interrupt, for the end of the present phase.
+    /// Adds a pending interrupt, served at the end of the present phase.
     #[inline(always)]
-    pub(crate) fn raise(&mut self, interrupt: Interrupt) {
+    pub(crate) fn add_pending_interrupt(&mut self, interrupt: Interrupt) {
         self.interrupts.push_back(interrupt);
     }
 
-    /// Takes out the pending interrupt with the least rank, the first among several.
-    pub(crate) fn take_interrupt_by(
+    /// Removes and returns the pending interrupt with the least rank, the first among equals.
+    pub(crate) fn take_interrupt_of_least_rank(
         &mut self,
         rank: impl Fn(Interrupt) -> u8,
     ) -> Option<Interrupt> {
         let pending = self.interrupts.iter().enumerate();
         let (index, _) = pending.min_by_key(|(_, interrupt)| rank(**interrupt))?;
-        self.interrupts.remove(index)
+        self.interrupts.remove_at(index)
     }
 
-    /// Whether a tick or a timer has interrupted the CPU.
-    pub(super) fn has_timer_interrupt(&self) -> bool {
+    /// Whether a tick or timer is among the CPU's pending interrupts.
+    pub(super) fn has_pending_timer_interrupt(&self) -> bool {
         let mut pending = self.interrupts.iter();
         pending.any(|interrupt| matches!(interrupt, Interrupt::Tick | Interrupt::Timer(_)))
     }
 
     /// Whether any interrupt is pending.
-    pub(crate) fn has_interrupt(&self) -> bool {
+    pub(crate) fn has_pending_interrupt(&self) -> bool {
         !self.interrupts.is_empty()
     }
 
     /// Starts a high-resolution timer, which may expire up to `slack` ns before `at`.
-    pub(crate) fn add_timer(&mut self, at: u64, slack: u64, timer: Timer) {
+    pub(crate) fn add_high_resolution_timer(&mut self, at: u64, slack: u64, timer: Timer) {
         self.timers.precise.add_with_slack(at, slack, timer);
     }
 
     /// Starts a timer-wheel timer.
     pub(crate) fn add_wheel_timer(&mut self, at: u64, timer: Timer) {
-        self.timers.wheel.add(at, timer);
+        self.timers.wheel.add_without_slack(at, timer);
     }
 
     /// Stops a timer-wheel timer. Returns whether the timer was pending.
@@ -197,28 +197,28 @@ impl<'a> Cpu<'a> {
         self.timers.wheel.remove(timer)
     }
 
-    /// Work to be done before anything else: caches are to be refilled.
+    /// Adds work to refill caches, done before the CPU's next work.
     #[inline(always)]
-    pub(crate) fn add_cold_work(&mut self, work: Cycles) {
+    pub(crate) fn add_cache_refill_work(&mut self, work: Cycles) {
         self.phase.cold += work;
     }
 
-    /// Begin of serving the present or last interrupt.
+    /// Time in ns when serving the present or last interrupt began.
     #[inline(always)]
-    pub(crate) fn interrupt_begun(&self) -> u64 {
+    pub(crate) fn interrupt_service_began_at(&self) -> u64 {
         self.phase.service.start
     }
 
-    /// Work of serving the present or last interrupt.
+    /// Work for the present or last interrupt, with the work to refill caches before.
     #[inline(always)]
-    pub(crate) fn interrupt_work(&self, full_speed: Speed) -> Work {
+    pub(crate) fn interrupt_service_work(&self, full_speed: Speed) -> Work {
         let service = &self.phase.service;
         Work::new(service.work, service.cold, full_speed)
     }
 
-    /// Run time of the current task not yet accounted, in ns.
+    /// Run time in ns of the current task since its last accounting.
     #[inline(always)]
-    pub(crate) fn unaccounted_run(&self, now: u64) -> u64 {
+    pub(crate) fn unaccounted_run_time(&self, now: u64) -> u64 {
         if self.runs_task() {
             now - self.phase.start
         } else {
@@ -226,27 +226,27 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// The next time for the clock to wake or interrupt this CPU.
+    /// Time in ns of the CPU's next tick or timer; [`NEVER`] without any.
     #[inline(always)]
-    pub(super) fn next_clock_event(&self) -> u64 {
-        self.tick.next.min(self.timers.next())
+    pub(super) fn next_clock_event_time(&self) -> u64 {
+        self.tick.next.min(self.timers.next_expiry())
     }
 
-    /// Accounts the time powered so far, at operating point `opp`.
+    /// Adds the CPU's powered time until `now`, at operating point `opp`, to its totals; for a sleeping CPU, the sleep.
     #[inline(always)]
-    pub(super) fn settle_power(&mut self, now: u64, opp: usize) {
+    pub(super) fn account_power_until(&mut self, now: u64, opp: usize) {
         match &mut self.power.powered_since {
             Some(since) => {
                 self.totals.powered[opp] += now - *since;
                 *since = now;
             }
-            None => self.settle_sleep(now),
+            None => self.account_sleep_until(now),
         }
     }
 
-    /// Accounts the polling time of the present phase, at operating point `opp`.
+    /// Adds the present phase's polling time until `now`, at operating point `opp`, to the CPU's totals.
     #[inline(always)]
-    pub(super) fn settle_polling(&mut self, now: u64, opp: usize) {
+    pub(super) fn account_polling_until(&mut self, now: u64, opp: usize) {
         if self.phase.mode == Mode::Idle && self.idle.polling_until.is_some() {
             let at = self.idle.state * self.totals.powered.len() + opp;
             self.totals.polled[at] += now - self.phase.start;
@@ -254,7 +254,7 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    fn settle_sleep(&mut self, now: u64) {
+    fn account_sleep_until(&mut self, now: u64) {
         if self.idle.undemoted_at < now {
             let demoted = self.idle.undemoted_at - self.power.asleep_since;
             self.totals.states[self.power.asleep_in].asleep += demoted;
@@ -266,24 +266,29 @@ impl<'a> Cpu<'a> {
         self.power.asleep_since = now;
     }
 
-    /// Goes to sleep in this state.
+    /// Ends the CPU's powered time, and begins its sleep in the idle state with this index.
     #[inline(always)]
-    pub(super) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
-        self.settle_power(now, opp);
+    pub(super) fn begin_sleep_time(&mut self, now: u64, opp: usize, state: usize) {
+        self.account_power_until(now, opp);
         self.power.powered_since = None;
         self.power.asleep_since = now;
         self.power.asleep_in = state;
     }
 
-    /// Begins to wake up.
-    pub(super) fn power_up(&mut self, now: u64) {
-        self.settle_sleep(now);
+    /// Ends the CPU's sleep, and begins its powered time.
+    pub(super) fn end_sleep_time(&mut self, now: u64) {
+        self.account_sleep_until(now);
         self.power.powered_since = Some(now);
     }
 
     /// The clock's running time by now, busy or polling, as the processor's own counters see it; `current` is the
     /// operating point in `khz`.
-    pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
+    pub(crate) fn running_time_until(
+        &self,
+        now: u64,
+        current: usize,
+        khz: &[Kilohertz],
+    ) -> Running {
         let mut sum = Running::default();
         // Powered time not yet settled was over when the wake-up began, if there is one.
         let until = self.power.waking_since.unwrap_or(now);
@@ -301,21 +306,21 @@ impl<'a> Cpu<'a> {
         sum
     }
 
-    /// Begins to leave `state`.
-    pub(super) fn begin_waking(&mut self, now: u64, state: usize) {
+    /// Begins the CPU's waking time out of the idle state `state`.
+    pub(super) fn begin_waking_time(&mut self, now: u64, state: usize) {
         self.power.waking_since = Some(now);
         self.power.leaving = state;
     }
 
-    /// Has woken up.
-    pub(super) fn end_waking(&mut self, now: u64, opp: usize, khz: u64) {
-        self.settle_waking(now, opp, khz);
+    /// Ends the CPU's waking time, at operating point `opp` of `khz`.
+    pub(super) fn end_waking_time(&mut self, now: u64, opp: usize, khz: u64) {
+        self.account_waking_until(now, opp, khz);
         self.power.waking_since = None;
     }
 
-    /// Accounts the waking time so far, at operating point `opp` of `khz`.
+    /// Adds the CPU's waking time until `now`, at operating point `opp` of `khz`, to its totals.
     #[inline(always)]
-    pub(super) fn settle_waking(&mut self, now: u64, opp: usize, khz: u64) {
+    pub(super) fn account_waking_until(&mut self, now: u64, opp: usize, khz: u64) {
         let power = &mut self.power;
         let Some(since) = &mut power.waking_since else {
             return;
@@ -326,20 +331,20 @@ impl<'a> Cpu<'a> {
         power.waking.khz_time += u128::from(time) * u128::from(khz);
     }
 
-    /// Accounts the times powered, polling and waking up to now, at operating point `opp` of `khz`.
-    pub(crate) fn settle_times(&mut self, now: u64, opp: usize, khz: u64) {
-        self.settle_power(now, opp);
-        self.settle_polling(now, opp);
-        self.settle_waking(now, opp, khz);
+    /// Adds the CPU's powered, polling and waking times until `now`, at operating point `opp` of `khz`, to its totals.
+    pub(crate) fn account_times_until(&mut self, now: u64, opp: usize, khz: u64) {
+        self.account_power_until(now, opp);
+        self.account_polling_until(now, opp);
+        self.account_waking_until(now, opp, khz);
     }
 
-    /// Totals up to the last call of [`Cpu::settle_times`].
-    pub(crate) fn totals(&self) -> &CpuTotals {
+    /// The CPU's totals up to the last call of [`Cpu::account_times_until`].
+    pub(crate) fn accounted_totals(&self) -> &CpuTotals {
         &self.totals
     }
 
-    /// Busy time by now, in ns.
-    pub(crate) fn busy_until(&self, now: u64) -> u64 {
+    /// The CPU's time with tasks and interrupts until `now`, in ns.
+    pub(crate) fn busy_time_until(&self, now: u64) -> u64 {
         if self.is_busy() {
             self.totals.busy + (now - self.phase.start)
         } else {
@@ -350,7 +355,7 @@ impl<'a> Cpu<'a> {
     /// Totals by now, at operating point `opp`; the cluster has been down for `cluster_down` ns in all.
     pub(crate) fn totals_until(&self, now: u64, opp: usize, cluster_down: u64) -> CpuTotals {
         let mut totals = CpuTotals {
-            busy: self.busy_until(now),
+            busy: self.busy_time_until(now),
             demotions: self.idle.demotion.demotions,
             undemotions: self.idle.demotion.undemotions,
             ..self.totals.clone()

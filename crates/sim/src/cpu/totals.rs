@@ -1,40 +1,40 @@
 //! A CPU's totals.
 
-/// Time in an idle state, with the kernel's counters.
+/// Totals of one idle state on one CPU, with the kernel's counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateTotals {
-    /// Entry to exit, exit latency included, in ns.
+    /// Time in the idle state from entry to exit, exit latency included, in ns.
     pub(super) time: u64,
-    /// The part of `time` asleep: without polling and without leaving the state.
+    /// Part of `time` in which the CPU slept, without polling and without leaving the state.
     pub(super) asleep: u64,
-    /// The part of `asleep` until the state was reached.
+    /// Part of `asleep` spent entering the state.
     pub(super) entering: u64,
-    /// Part of `asleep` with the whole cluster down, in a cluster state.
+    /// Part of `asleep` in which the whole cluster was down, for a cluster state.
     pub(super) down: u64,
     pub(super) entries: u64,
-    /// Left before the target residency, although a shallower state was enabled, as the kernel measures.
+    /// Idle periods left before the target residency although a shallower state was enabled, as the kernel measures.
     pub(super) above: u64,
-    /// Stayed as long as a deeper enabled state wanted, likewise.
+    /// Idle periods at least as long as a deeper enabled state wants, as the kernel measures.
     pub(super) below: u64,
 }
 
 impl StateTotals {
-    /// Time asleep, in ns.
-    pub(crate) fn asleep(&self) -> u64 {
+    /// Time that the CPU slept in the state, in ns.
+    pub(crate) fn time_asleep(&self) -> u64 {
         self.asleep
     }
 
-    /// The part of the sleep until the state was reached, in ns.
-    pub(crate) fn entering(&self) -> u64 {
+    /// Part of the sleep spent entering the state, in ns.
+    pub(crate) fn time_entering_state(&self) -> u64 {
         self.entering
     }
 
-    /// Part of the sleep with the whole cluster down, in ns.
-    pub(crate) fn down(&self) -> u64 {
+    /// Part of the sleep in which the whole cluster was down, in ns.
+    pub(crate) fn time_with_cluster_down(&self) -> u64 {
         self.down
     }
 
-    fn leave_out(&mut self, before: &Self) {
+    fn subtract_earlier(&mut self, before: &Self) {
         self.time -= before.time;
         self.asleep -= before.asleep;
         self.entering -= before.entering;
@@ -49,35 +49,35 @@ impl StateTotals {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fit {
     pub(super) periods: u64,
-    /// From entry until the event that ended the idle period, in ns.
+    /// Summed time from entry until the event that ended the idle period, in ns.
     pub(super) idle: u64,
-    /// From the wake-up event until the CPU was ready to work, in ns.
+    /// Summed time from the wake-up event until the CPU was ready to work, in ns.
     pub(super) wake: u64,
 }
 
 /// A CPU's totals by some time.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuTotals {
-    /// By idle state.
+    /// Totals by idle state.
     pub(super) states: Vec<StateTotals>,
-    /// By entered and by fitting state, in rows by entered state.
+    /// Idle periods by entered and by fitting state, in rows by entered state.
     pub(super) fits: Vec<Fit>,
     /// Time spent with tasks and interrupts, in ns.
     pub(super) busy: u64,
     /// Governor decisions, and decisions to stop a running tick.
     pub(super) selections: u64,
     pub(super) tick_stops: u64,
-    /// Idle periods that began without a tick.
+    /// Idle periods that began with a stopped tick.
     pub(super) tickless: u64,
-    /// Ticks in the idle loop.
+    /// Ticks that came in the idle loop.
     pub(super) idle_ticks: u64,
-    /// Time powered, in ns, by operating point.
+    /// The CPU's powered time in ns, by operating point.
     pub(super) powered: Vec<u64>,
-    /// Part of `powered` with polling, in rows by polling state.
+    /// Part of `powered` spent polling, by operating point, in rows by idle state.
     pub(super) polled: Vec<u64>,
-    /// Part of `powered` with leaving an idle state, in rows by state.
+    /// Part of `powered` spent leaving an idle state, by operating point, in rows by idle state.
     pub(super) left: Vec<u64>,
-    /// Deep states demoted by the hardware, and demotions that ended in the state asked for.
+    /// Deep states that the hardware demoted, and demotions that ended in the chosen state after all.
     pub(super) demotions: u64,
     pub(super) undemotions: u64,
 }
@@ -100,38 +100,42 @@ impl CpuTotals {
         }
     }
 
-    /// Idle periods in the state `entered` with a better fit among `fitting`.
-    pub(super) fn periods(&self, entered: usize, fitting: std::ops::Range<usize>) -> u64 {
+    /// Number of idle periods in the state `entered` that would have fitted one of `fitting`.
+    pub(super) fn count_idle_periods(
+        &self,
+        entered: usize,
+        fitting: std::ops::Range<usize>,
+    ) -> u64 {
         let row = &self.fits[entered * self.states.len()..][fitting];
         row.iter().map(|fit| fit.periods).sum()
     }
 
-    /// Each idle state, shallowest first.
+    /// Totals of each idle state, shallowest first.
     pub(crate) fn states(&self) -> &[StateTotals] {
         &self.states
     }
 
-    /// Time powered, in ns, by operating point.
-    pub(crate) fn powered(&self) -> &[u64] {
+    /// The CPU's powered time in ns, by operating point.
+    pub(crate) fn powered_time_by_opp(&self) -> &[u64] {
         &self.powered
     }
 
     /// How long the CPU polled in a state, in ns, by operating point.
-    pub(crate) fn polled_in(&self, state: usize) -> &[u64] {
+    pub(crate) fn polling_time_by_opp(&self, state: usize) -> &[u64] {
         let points = self.powered.len();
         &self.polled[state * points..][..points]
     }
 
     /// How long the CPU was leaving a state, in ns, by operating point.
-    pub(crate) fn leaving_of(&self, state: usize) -> &[u64] {
+    pub(crate) fn leaving_time_by_opp(&self, state: usize) -> &[u64] {
         let points = self.powered.len();
         &self.left[state * points..][..points]
     }
 
-    /// Subtracts an earlier time's totals.
-    pub(crate) fn leave_out(&mut self, before: &Self) {
+    /// Subtracts the totals noted at an earlier time, such as the warm-up's end.
+    pub(crate) fn subtract_earlier(&mut self, before: &Self) {
         for (state, before) in self.states.iter_mut().zip(&before.states) {
-            state.leave_out(before);
+            state.subtract_earlier(before);
         }
         for (fit, before) in self.fits.iter_mut().zip(&before.fits) {
             fit.periods -= before.periods;

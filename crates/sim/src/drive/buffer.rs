@@ -1,32 +1,32 @@
 //! A write buffer, emptied by the flash at the flash's own speed, and the delays for reads.
 
-/// A buffer's size and speed.
+/// A drive's write buffer: its size and speed, as times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSetup {
     /// Time for the media to take 4 KiB, in ns.
     pub(super) media: u64,
     /// Time for the media to take a full buffer, in ns.
     pub(super) full: u64,
-    /// Delays for reads during programming; absent: none.
+    /// Delays of reads while the flash programs; absent: reads are not delayed.
     pub(super) flash: Option<FlashSetup>,
 }
 
 /// How reads and programming get in each other's way, times in ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashSetup {
-    /// How long the flash programs without a break.
+    /// How long the flash programs without a break, in ns.
     pub(super) program: u64,
-    /// A read's longest wait for programming.
+    /// Longest time in ns that a read waits for programming.
     pub(super) longest_wait: u64,
-    /// Time for a read to get 4 KiB.
+    /// Time in ns for a read to get 4 KiB from the flash.
     pub(super) read: u64,
 }
 
-/// The content is kept as the media's time for it, so nothing has to happen meanwhile.
+/// A drive's write buffer. Its content is kept as the time that the media need for it, so that emptying takes no events.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     setup: BufferSetup,
-    /// When the buffer last became filled, and when the buffer will be empty.
+    /// When the empty buffer last got data, and when it will be empty again, in ns.
     filled_at: u64,
     empty_at: u64,
 }
@@ -40,8 +40,8 @@ impl Buffer {
         }
     }
 
-    /// Takes a write with `blocks` times 4 KiB, ready for the buffer at `at`. Returns when the write has room.
-    pub(crate) fn accept(&mut self, at: u64, blocks: u64) -> u64 {
+    /// Accepts a write with `blocks` times 4 KiB, ready for the buffer at `at`. Returns the time when the buffer has room for it.
+    pub(crate) fn accept_write(&mut self, at: u64, blocks: u64) -> u64 {
         if self.empty_at <= at {
             (self.filled_at, self.empty_at) = (at, at);
         }
@@ -52,7 +52,7 @@ impl Buffer {
 
     /// A read with `blocks` times 4 KiB reaches the flash at `at`. Returns the wait for present programming; further
     /// programming is put off until the read has the data.
-    pub(crate) fn disturb(&mut self, at: u64, blocks: u64) -> u64 {
+    pub(crate) fn delay_read(&mut self, at: u64, blocks: u64) -> u64 {
         let Some(flash) = self.setup.flash else {
             return 0;
         };
@@ -68,7 +68,7 @@ impl Buffer {
         wait
     }
 
-    /// When the media will have taken everything.
+    /// Time in ns when the media will have taken the whole buffer.
     pub(crate) fn empty_at(&self) -> u64 {
         self.empty_at
     }
@@ -85,13 +85,13 @@ mod tests {
             full: 300,
             flash: None,
         });
-        let done: Vec<u64> = (0..6).map(|i| buffer.accept(i * 10, 1)).collect();
+        let done: Vec<u64> = (0..6).map(|i| buffer.accept_write(i * 10, 1)).collect();
         assert_eq!(done, [0, 10, 20, 100, 200, 300]);
         assert_eq!(buffer.empty_at(), 600);
-        assert_eq!(buffer.disturb(300, 1), 0);
-        assert_eq!(buffer.accept(1000, 1), 1000);
+        assert_eq!(buffer.delay_read(300, 1), 0);
+        assert_eq!(buffer.accept_write(1000, 1), 1000);
         assert_eq!(buffer.empty_at(), 1100);
-        assert_eq!(buffer.accept(2000, 5), 2200);
+        assert_eq!(buffer.accept_write(2000, 5), 2200);
         assert_eq!(buffer.empty_at(), 2500);
     }
 
@@ -108,16 +108,20 @@ mod tests {
             flash: Some(flash),
         };
         let mut buffer = Buffer::new(setup);
-        assert_eq!(buffer.disturb(50, 1), 0, "nothing to program");
-        buffer.accept(1000, 10);
+        assert_eq!(buffer.delay_read(50, 1), 0, "nothing to program");
+        buffer.accept_write(1000, 10);
         assert_eq!(buffer.empty_at(), 2000);
-        assert_eq!(buffer.disturb(900, 1), 0, "the write is still on its way");
-        assert_eq!(buffer.disturb(1000, 2), 400);
+        assert_eq!(
+            buffer.delay_read(900, 1),
+            0,
+            "the write is still on its way"
+        );
+        assert_eq!(buffer.delay_read(1000, 2), 400);
         assert_eq!(buffer.empty_at(), 2100);
-        assert_eq!(buffer.disturb(1399, 0), 1);
-        assert_eq!(buffer.disturb(1500, 0), 300);
-        assert_eq!(buffer.disturb(2050, 0), 50, "the last one is shorter");
-        assert_eq!(buffer.disturb(2100, 1), 0);
+        assert_eq!(buffer.delay_read(1399, 0), 1);
+        assert_eq!(buffer.delay_read(1500, 0), 300);
+        assert_eq!(buffer.delay_read(2050, 0), 50, "the last one is shorter");
+        assert_eq!(buffer.delay_read(2100, 1), 0);
         assert_eq!(buffer.empty_at(), 2100);
 
         let suspended = FlashSetup {
@@ -128,8 +132,8 @@ mod tests {
             flash: Some(suspended),
             ..setup
         });
-        buffer.accept(1000, 10);
-        assert_eq!(buffer.disturb(1000, 0), 30);
-        assert_eq!(buffer.disturb(1390, 0), 10);
+        buffer.accept_write(1000, 10);
+        assert_eq!(buffer.delay_read(1000, 0), 30);
+        assert_eq!(buffer.delay_read(1390, 0), 10);
     }
 }

@@ -2,7 +2,7 @@
 
 use wakepath_units::{Microwatts, Nanoseconds};
 
-/// Where a drive is.
+/// What a drive spends time and energy on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Serving requests, or emptying the buffer.
@@ -13,7 +13,7 @@ pub(crate) enum Place {
     Transition,
 }
 
-/// A planned stretch in the future.
+/// A stretch of a drive's time planned for the future.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     until: u64,
@@ -21,14 +21,14 @@ struct Planned {
     power: Microwatts,
 }
 
-/// A run's sums.
+/// A drive's summed times, energy and counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DriveTotals {
     /// In ns.
     pub(super) active: u64,
-    /// Per power state, in ns.
+    /// Time with nothing to do by power state, in ns.
     pub(super) states: Vec<u64>,
-    /// Entries into each power state from a higher state.
+    /// Number of entries into each power state from a higher state.
     pub(super) entries: Vec<u64>,
     /// In ns.
     pub(super) transition: u64,
@@ -36,27 +36,27 @@ pub(crate) struct DriveTotals {
     pub(super) background: u64,
     /// In fJ.
     pub(super) energy: u128,
-    /// Power when nothing happens any more.
+    /// Power of a drive that has been idle for so long that its state changes no more.
     pub(super) at_rest: Microwatts,
     /// Requests that found the drive in a deeper state, or on the way down.
     pub(super) wake_ups: u64,
-    /// Their waiting time, in ns.
+    /// Summed time that such requests waited for the drive, in ns.
     pub(super) waited: u64,
 }
 
 impl DriveTotals {
     /// Energy in fJ.
-    pub(crate) fn energy(&self) -> u128 {
+    pub(crate) fn energy_fj(&self) -> u128 {
         self.energy
     }
 
-    /// Power when nothing happens any more.
+    /// Power of a drive that has been idle for so long that its state changes no more.
     pub(crate) fn power_at_rest(&self) -> Microwatts {
         self.at_rest
     }
 
-    /// Takes off earlier counts.
-    pub(crate) fn leave_out(&mut self, before: &Self) {
+    /// Subtracts the totals noted at an earlier time, such as the warm-up's end.
+    pub(crate) fn subtract_earlier(&mut self, before: &Self) {
         let each = [
             (&mut self.states, &before.states),
             (&mut self.entries, &before.entries),
@@ -74,13 +74,13 @@ impl DriveTotals {
         self.waited -= before.waited;
     }
 
-    /// Sums over several equal drives.
-    pub(super) fn sum(drives: &[Self]) -> Self {
+    /// Sums of the totals of several equal drives.
+    pub(super) fn sum_over_drives(drives: &[Self]) -> Self {
         let mut all = Self::default();
         for drive in drives {
             all.active += drive.active;
-            add_each(&mut all.states, &drive.states);
-            add_each(&mut all.entries, &drive.entries);
+            add_elementwise(&mut all.states, &drive.states);
+            add_elementwise(&mut all.entries, &drive.entries);
             all.transition += drive.transition;
             all.background += drive.background;
             all.energy += drive.energy;
@@ -92,8 +92,8 @@ impl DriveTotals {
     }
 }
 
-/// Adds the figures of another drive, state by state.
-fn add_each(sums: &mut Vec<u64>, others: &[u64]) {
+/// Adds another drive's figures to the sums, power state by power state.
+fn add_elementwise(sums: &mut Vec<u64>, others: &[u64]) {
     sums.resize(others.len().max(sums.len()), 0);
     for (sum, other) in sums.iter_mut().zip(others) {
         *sum += other;
@@ -120,13 +120,13 @@ impl Ledger {
         }
     }
 
-    /// The time up to which everything is entered.
-    pub(crate) fn upto(&self) -> u64 {
+    /// Time in ns up to which the books are complete.
+    pub(crate) fn entered_until(&self) -> u64 {
         self.upto
     }
 
-    /// Enters the time from the last entry until `until`.
-    pub(crate) fn enter(&mut self, until: u64, place: Place, power: Microwatts) {
+    /// Enters a drive's time and energy since the last entry until `until`, at one place and power.
+    pub(crate) fn enter_stretch(&mut self, until: u64, place: Place, power: Microwatts) {
         let time = until.saturating_sub(self.upto);
         self.upto += time;
         match place {
@@ -137,8 +137,8 @@ impl Ledger {
         self.totals.energy += power.femtojoules_over(Nanoseconds(time));
     }
 
-    /// Plans a stretch until `until`, after everything planned before.
-    pub(crate) fn plan(&mut self, until: u64, place: Place, power: Microwatts) {
+    /// Plans a stretch of a drive's time until `until`, after all stretches planned before.
+    pub(crate) fn plan_stretch(&mut self, until: u64, place: Place, power: Microwatts) {
         self.planned.push(Planned {
             until,
             place,
@@ -146,30 +146,30 @@ impl Ledger {
         });
     }
 
-    /// Enters planned stretches, as far as `until`.
+    /// Enters the planned stretches up to `until` into the books; later stretches stay planned.
     pub(crate) fn enter_planned(&mut self, until: u64) {
         for index in 0..self.planned.len() {
             let part = self.planned[index];
-            self.enter(part.until.min(until), part.place, part.power);
+            self.enter_stretch(part.until.min(until), part.place, part.power);
         }
         self.planned.retain(|part| part.until > until);
     }
 
-    /// Enters the drive's own work, on top of the present state.
-    pub(crate) fn work(&mut self, time: u64, power: Microwatts) {
+    /// Enters time and energy of the drive's own background work, on top of its power state.
+    pub(crate) fn enter_background_work(&mut self, time: u64, power: Microwatts) {
         self.totals.background += time;
         self.totals.energy += power.femtojoules_over(Nanoseconds(time));
     }
 
-    /// A power state is reached.
-    pub(crate) fn entered(&mut self, state: usize) {
+    /// Counts that the drive has reached a power state.
+    pub(crate) fn count_entry_into_state(&mut self, state: usize) {
         self.totals.entries[state] += 1;
     }
 
-    /// A request wakes the drive and waits for `time`.
-    pub(crate) fn wake_up(&mut self, time: u64) {
+    /// Counts a request that wakes the drive and waits for `wait_ns` ns.
+    pub(crate) fn count_wake_up(&mut self, wait_ns: u64) {
         self.totals.wake_ups += 1;
-        self.totals.waited += time;
+        self.totals.waited += wait_ns;
     }
 
     pub(crate) fn into_totals(self) -> DriveTotals {

@@ -36,15 +36,15 @@ use crate::core::basics::Direction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Demand {
     direction: Direction,
-    /// Time in ns for a unit to be busy with the request.
+    /// Time in ns that a parallel unit needs to access the request's data.
     access: u64,
-    /// Further time in ns for data beyond the first 4 KiB.
+    /// Further time in ns to transfer the data beyond the first 4 KiB.
     transfer: u64,
-    /// Link time in ns for that data, at most `transfer`.
+    /// Time in ns that the link is busy with the data beyond 4 KiB, at most `transfer`.
     link: u64,
-    /// Size in 4 KiB units, rounded up.
+    /// The request's size in units of 4 KiB, rounded up.
     blocks: u64,
-    /// The unit to wait for, unless any will do.
+    /// The parallel unit that the request has to wait for; `None` if any will do.
     unit: Option<usize>,
 }
 
@@ -63,40 +63,40 @@ impl Demand {
     }
 }
 
-/// A request's fate in a drive.
+/// When a drive will serve an accepted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Accepted {
-    /// Wait for the drive to wake up, in ns.
+    /// How long the request waits for the drive to wake up, in ns.
     wake: u64,
-    /// When the request will be finished.
+    /// Time in ns when the drive will have finished the request.
     done: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Drive {
-    /// When the unit that took the last request is free.
+    /// Time in ns when the unit that took the last request is free.
     last_unit: u64,
-    /// When each of the others is free, the earliest first.
+    /// Times in ns when each of the other units is free, the earliest first.
     units: BinaryHeap<Reverse<u64>>,
-    /// When each unit is free, where reads wait for a certain one; else empty.
+    /// Times in ns when each unit is free, on drives where reads wait for the addressed unit; empty on others.
     addressed: Vec<u64>,
-    /// When the link is free, by direction: PCIe sends and receives at the same time.
+    /// Times in ns when the link is free, by direction: PCIe sends and receives at the same time.
     link_free: [u64; 2],
     buffer: Option<Buffer>,
-    /// Something has been written since the last flush began, and when the flush ends.
+    /// Whether something has been written since the last flush began, and when that flush ends.
     unflushed: bool,
     flushed_at: u64,
     sleep: Option<Sleep>,
 }
 
-/// A drive's power state, for drives with power states.
+/// State of a drive with power states: wake-up, idle time, and books.
 #[derive(Clone, Debug)]
 struct Sleep {
     setup: PowerSetup,
-    /// When the drive is awake, if woken by a request, and from which power state.
+    /// Time in ns when the drive is awake after the last wake-up, and the power state that it left.
     awake_at: u64,
     woken_from: usize,
-    /// When the drive has nothing left to do: all requests served, the buffer empty.
+    /// Time in ns when the drive goes idle: all requests served, the buffer empty.
     idle_from: u64,
     ledger: Ledger,
 }
@@ -115,31 +115,31 @@ impl Drive {
                 awake_at: 0,
                 woken_from: 0,
                 idle_from: 0,
-                ledger: Ledger::new(setup.path.states()),
+                ledger: Ledger::new(setup.path.state_count()),
                 setup,
             }),
         }
     }
 
-    /// Takes a request: access by a unit, then the transfer over the link, in the order in which
+    /// Accepts a request: access by a unit, then the transfer over the link, in the order in which
     /// requests came. The unit is busy until the end.
     #[inline(always)]
-    fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
-        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
-        let addressed = self.addressed_unit(demand.unit);
+    fn accept_request(&mut self, now: u64, demand: Demand) -> Accepted {
+        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake_for_request(now));
+        let addressed = self.choose_addressed_unit(demand.unit);
         if let Some(unit) = addressed {
             self.last_unit = self.addressed[unit];
         } else if self.last_unit > now {
-            // A unit that is free is as good as any other.
-            self.take_earliest_unit();
+            // A free unit is as good as any other free unit.
+            self.swap_in_earliest_free_unit();
         }
         let mut from = self.last_unit.max(now).max(awake_at);
         if let (Direction::Read, Some(buffer)) = (demand.direction, &mut self.buffer) {
-            from += buffer.disturb(from, demand.blocks);
+            from += buffer.delay_read(from, demand.blocks);
         }
         let mut done = from + demand.access;
         if demand.transfer > 0 {
-            // The link is not needed before the last of the data come off the media.
+            // The link is needed only for the last of the data that come off the media.
             let from = done + demand.transfer - demand.link;
             let link_free = &mut self.link_free[demand.direction as usize];
             done = from.max(*link_free) + demand.link;
@@ -148,7 +148,7 @@ impl Drive {
         if demand.direction == Direction::Write {
             self.unflushed = true;
             if let Some(buffer) = &mut self.buffer {
-                done = buffer.accept(done, demand.blocks);
+                done = buffer.accept_write(done, demand.blocks);
             }
         }
         self.last_unit = done;
@@ -165,11 +165,11 @@ impl Drive {
         }
     }
 
-    /// Takes a write that is done with the data on the media, `time` ns after the drive has the data.
+    /// Accepts a write that ends with its data on the media, `time` ns after the drive has the data and the buffer is empty.
     #[cold]
-    fn write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
+    fn accept_write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
         let unflushed = self.unflushed;
-        let Accepted { wake, done } = self.accept(now, demand);
+        let Accepted { wake, done } = self.accept_request(now, demand);
         self.unflushed = unflushed;
         let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
         let done = done.max(empty_at) + time;
@@ -181,8 +181,8 @@ impl Drive {
 
     /// Takes a flush: done `time` ns after the drive is awake and the buffer empty, or with the last flush if nothing
     /// has been written since. Requests go on meanwhile.
-    fn flush(&mut self, now: u64, time: u64) -> Accepted {
-        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
+    fn accept_flush(&mut self, now: u64, time: u64) -> Accepted {
+        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake_for_request(now));
         let mut done = now.max(awake_at);
         if self.unflushed {
             let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
@@ -201,15 +201,15 @@ impl Drive {
 
     /// A request's unit, on drives with addressed units: by address, or else the first free unit.
     #[inline]
-    fn addressed_unit(&self, unit: Option<usize>) -> Option<usize> {
+    fn choose_addressed_unit(&self, unit: Option<usize>) -> Option<usize> {
         if self.addressed.is_empty() {
             return None;
         }
         unit.or_else(|| (0..self.addressed.len()).min_by_key(|unit| self.addressed[*unit]))
     }
 
-    /// The next request goes to the unit first free.
-    fn take_earliest_unit(&mut self) {
+    /// Makes the unit that is free first the one that takes the next request.
+    fn swap_in_earliest_free_unit(&mut self) {
         if let Some(mut other) = self.units.peek_mut()
             && other.0 < self.last_unit
         {
@@ -219,22 +219,22 @@ impl Drive {
 
     /// The power state at a time up to which all requests have come, and when the state changes next without a further
     /// request. `None` without power states.
-    pub(crate) fn power_state(&self, now: u64) -> Option<(usize, Option<u64>)> {
+    pub(crate) fn power_state_and_next_change(&self, now: u64) -> Option<(usize, Option<u64>)> {
         let sleep = self.sleep.as_ref()?;
         if now < sleep.awake_at && sleep.woken_from > 0 {
             return Some((sleep.woken_from, Some(sleep.awake_at)));
         }
         let gap = now.checked_sub(sleep.idle_from);
-        let (state, next) = sleep.setup.path.reached(gap);
+        let (state, next) = sleep.setup.path.state_and_next_change_after(gap);
         Some((state, next.map(|gap| sleep.idle_from + gap)))
     }
 
-    /// Closes the books at the end of the run. `None` for a drive without power states.
-    pub(crate) fn finish(self, end: u64) -> Option<DriveTotals> {
+    /// Completes the drive's books until `end`, the end of the run, and returns its totals. `None` for a drive without power states.
+    pub(crate) fn into_totals_at(self, end: u64) -> Option<DriveTotals> {
         self.sleep.map(|mut sleep| {
-            sleep.account(end);
+            sleep.account_until(end);
             DriveTotals {
-                at_rest: sleep.setup.path.at_rest(),
+                at_rest: sleep.setup.path.power_at_end(),
                 ..sleep.ledger.into_totals()
             }
         })
@@ -242,40 +242,43 @@ impl Drive {
 }
 
 impl Sleep {
-    /// A request comes now. Returns when the drive can serve.
-    fn wake(&mut self, now: u64) -> u64 {
+    /// Wakes the drive for a request that comes now. Returns the time when the drive can serve.
+    fn wake_for_request(&mut self, now: u64) -> u64 {
         if now <= self.idle_from {
             return self.awake_at;
         }
-        self.account(now);
-        let wake = self.setup.path.wake(now - self.idle_from);
+        self.account_until(now);
+        let wake = self.setup.path.wake_after(now - self.idle_from);
         self.woken_from = wake.state;
         let operational = Place::State(0);
         let (entered, left) = (now + wake.entry_left, now + wake.entry_left + wake.exit);
         self.awake_at = left + wake.rest;
         let power = self.setup.idle;
         self.ledger
-            .plan(entered, Place::Transition, wake.entry_power);
+            .plan_stretch(entered, Place::Transition, wake.entry_power);
         self.ledger
-            .plan(left, Place::Transition, self.setup.transition);
-        self.ledger.plan(self.awake_at, operational, power);
+            .plan_stretch(left, Place::Transition, self.setup.transition);
+        self.ledger.plan_stretch(self.awake_at, operational, power);
         if wake.exit > 0 || wake.entry_left > 0 {
-            self.ledger.wake_up(self.awake_at - now);
+            self.ledger.count_wake_up(self.awake_at - now);
         }
         self.idle_from = self.awake_at;
         self.awake_at
     }
 
-    /// Enters everything up to `until` into the books.
-    fn account(&mut self, until: u64) {
+    /// Enters the drive's active and idle time up to `until` into the books.
+    fn account_until(&mut self, until: u64) {
         self.ledger.enter_planned(until);
         self.ledger
-            .enter(until.min(self.idle_from), Place::Active, self.setup.active);
-        let gap = self.ledger.upto().saturating_sub(self.idle_from);
+            .enter_stretch(until.min(self.idle_from), Place::Active, self.setup.active);
+        let gap = self.ledger.entered_until().saturating_sub(self.idle_from);
         if until > self.idle_from {
-            self.setup
-                .path
-                .walk(self.idle_from, gap, until, &mut self.ledger);
+            self.setup.path.enter_idle_time_into_ledger(
+                self.idle_from,
+                gap,
+                until,
+                &mut self.ledger,
+            );
         }
     }
 }

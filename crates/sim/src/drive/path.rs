@@ -22,28 +22,28 @@ pub(crate) struct Work {
     pub(super) power: Microwatts,
 }
 
-/// A leg on the way down.
+/// A leg of an idle drive's way down: in a power state, or entering one.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
-    /// Idle time at the begin, in ns.
+    /// Idle time in ns after which the leg begins.
     from: u64,
     place: Place,
     power: Microwatts,
-    /// The state itself, or the state being entered.
+    /// Number of the power state that the drive is in, or enters.
     state: usize,
     asleep: bool,
 }
 
-/// The drive's condition at a request.
+/// What a request that comes to an idle drive has to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
-    /// Rest of an irrevocable entry, in ns.
+    /// Time in ns until an entry that cannot be broken off is complete.
     pub(super) entry_left: u64,
-    /// Power until then.
+    /// Power during the rest of that entry.
     pub(super) entry_power: Microwatts,
-    /// Time to leave the power state, in ns.
+    /// Time in ns to leave the power state.
     pub(super) exit: u64,
-    /// The state itself, or the state being entered.
+    /// Number of the power state that the drive is in, or enters.
     pub(super) state: usize,
     /// Time to come back from a rest within the operational state, in ns.
     pub(super) rest: u64,
@@ -55,7 +55,7 @@ pub(crate) struct IdlePath {
     states: Vec<State>,
     legs: Vec<Leg>,
     work: Option<Work>,
-    /// Idle time until the drive rests, and the next request's wait then.
+    /// Idle time in ns until the drive rests within its operational state, and the wait of the next request then.
     rest: (u64, u64),
 }
 
@@ -110,14 +110,14 @@ impl IdlePath {
         }
     }
 
-    /// The state reached by a drive after `gap` ns idle time, the first state without any, and the idle time for the
+    /// The state reached by a drive after `idle_ns` ns idle time, the first state without any, and the idle time for the
     /// next state.
-    pub(crate) fn reached(&self, gap: Option<u64>) -> (usize, Option<u64>) {
+    pub(crate) fn state_and_next_change_after(&self, idle_ns: Option<u64>) -> (usize, Option<u64>) {
         let legs = self.legs.iter();
         let mut states = legs.filter(|leg| matches!(leg.place, Place::State(_)));
         let mut state = states.next().map_or(0, |leg| leg.state);
         for leg in states {
-            if gap.is_none_or(|gap| leg.from > gap) {
+            if idle_ns.is_none_or(|idle_ns| leg.from > idle_ns) {
                 return (state, Some(leg.from));
             }
             state = leg.state;
@@ -125,30 +125,33 @@ impl IdlePath {
         (state, None)
     }
 
-    /// Power at the end of the way down.
-    pub(crate) fn at_rest(&self) -> Microwatts {
+    /// Power in the last power state that an idle drive reaches.
+    pub(crate) fn power_at_end(&self) -> Microwatts {
         self.legs.last().map_or(Microwatts(0), |leg| leg.power)
     }
 
-    /// Number of power states.
-    pub(crate) fn states(&self) -> usize {
+    /// Number of the drive's power states.
+    pub(crate) fn state_count(&self) -> usize {
         self.states.len()
     }
 
-    /// A drive's leg after `gap` ns, by number.
-    fn leg(&self, gap: u64) -> usize {
+    /// Index of the leg that a drive is in after `idle_ns` ns of idle time.
+    fn leg_index_after(&self, idle_ns: u64) -> usize {
         self.legs
-            .partition_point(|l| l.from <= gap)
+            .partition_point(|l| l.from <= idle_ns)
             .saturating_sub(1)
     }
 
-    /// The drive's condition for a request after `gap` ns idle time.
-    pub(crate) fn wake(&self, gap: u64) -> Wake {
-        let index = self.leg(gap);
+    /// What a request has to wait for that comes after `idle_ns` ns of idle time.
+    pub(crate) fn wake_after(&self, idle_ns: u64) -> Wake {
+        let index = self.leg_index_after(idle_ns);
         let leg = self.legs[index];
         let (rest_after, rest) = self.rest;
         let entry_left = match leg.place {
-            Place::Transition => self.legs.get(index + 1).map_or(0, |next| next.from - gap),
+            Place::Transition => self
+                .legs
+                .get(index + 1)
+                .map_or(0, |next| next.from - idle_ns),
             _ => 0,
         };
         let exit = if leg.state == 0 {
@@ -161,8 +164,8 @@ impl IdlePath {
             entry_power: leg.power,
             exit,
             state: leg.state,
-            // The link comes back while the drive leaves its power state.
-            rest: if gap > rest_after {
+            // The link comes back from rest while the drive leaves its power state.
+            rest: if idle_ns > rest_after {
                 rest.saturating_sub(entry_left + exit)
             } else {
                 0
@@ -170,10 +173,16 @@ impl IdlePath {
         }
     }
 
-    /// Enters the idle time from `gap` ns up to the time `until` into the books, for a drive idle since `idle_from`.
-    pub(crate) fn walk(&self, idle_from: u64, gap: u64, until: u64, ledger: &mut Ledger) {
+    /// Enters the idle time from `idle_ns` ns up to the time `until` into the books, for a drive idle since `idle_from`.
+    pub(crate) fn enter_idle_time_into_ledger(
+        &self,
+        idle_from: u64,
+        idle_ns: u64,
+        until: u64,
+        ledger: &mut Ledger,
+    ) {
         let gap_end = until - idle_from;
-        for index in self.leg(gap)..self.legs.len() {
+        for index in self.leg_index_after(idle_ns)..self.legs.len() {
             let leg = self.legs[index];
             if leg.from >= gap_end {
                 break;
@@ -182,32 +191,32 @@ impl IdlePath {
                 .legs
                 .get(index + 1)
                 .map_or(gap_end, |next| next.from.min(gap_end));
-            let begin = leg.from.max(gap);
+            let begin = leg.from.max(idle_ns);
             if let (true, Some(work)) = (leg.asleep, self.work) {
                 let overlap = end.min(work.until).saturating_sub(begin.max(work.from));
-                ledger.work(overlap, work.power);
+                ledger.enter_background_work(overlap, work.power);
             }
             if leg.from == begin && leg.asleep && end > begin {
-                ledger.entered(leg.state);
+                ledger.count_entry_into_state(leg.state);
             }
-            ledger.enter(idle_from + end, leg.place, leg.power);
+            ledger.enter_stretch(idle_from + end, leg.place, leg.power);
         }
     }
 }
 
 #[cfg(test)]
 impl IdlePath {
-    /// The state for a drive after `gap` ns, or the state being entered.
+    /// Number of the power state after `gap` ns of idle time, or of the state being entered.
     pub(crate) fn state_after(&self, gap: u64) -> usize {
-        self.legs[self.leg(gap)].state
+        self.legs[self.leg_index_after(gap)].state
     }
 
-    /// Powers on the way down.
-    pub(crate) fn powers(&self) -> impl Iterator<Item = Microwatts> + Clone + '_ {
+    /// Powers of all legs on an idle drive's way down.
+    pub(crate) fn powers_on_way_down(&self) -> impl Iterator<Item = Microwatts> + Clone + '_ {
         self.legs.iter().map(|l| l.power)
     }
 
-    /// Power for the drive's own work.
+    /// Power of the drive's own background work; 0 without any.
     pub(crate) fn work_power(&self) -> Microwatts {
         self.work.map_or(Microwatts(0), |w| w.power)
     }

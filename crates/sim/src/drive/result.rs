@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::ledger::DriveTotals;
 
-/// What the drive did.
+/// A run's figures about its drives, summed over equal drives.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveRun {
     /// Average power in mW.
@@ -29,7 +29,7 @@ pub struct DriveRun {
 /// A drive's time in a power state.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DriveStateTime {
-    /// State number.
+    /// Number of the power state.
     pub state: usize,
     /// Seconds in the state with nothing to do.
     pub seconds: f64,
@@ -37,21 +37,21 @@ pub struct DriveStateTime {
     pub entries: u64,
 }
 
-fn seconds(ns: u64) -> f64 {
+fn seconds_from_ns(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
 impl DriveRun {
-    /// Sums over equal drives, in a run with this many ns.
+    /// Figures summed over equal drives, for a run that lasted for `end` ns after its warm-up.
     pub(crate) fn new(drives: &[DriveTotals], end: u64) -> Self {
-        let totals = &DriveTotals::sum(drives);
+        let totals = &DriveTotals::sum_over_drives(drives);
         Self {
             // 1 fJ / 1 ns = 1 uW
             average_mw: totals.energy as f64 / end.max(1) as f64 / 1e3,
             energy_pj: u64::try_from(totals.energy / 1000).unwrap_or(u64::MAX),
-            active_seconds: seconds(totals.active),
-            transition_seconds: seconds(totals.transition),
-            background_seconds: seconds(totals.background),
+            active_seconds: seconds_from_ns(totals.active),
+            transition_seconds: seconds_from_ns(totals.transition),
+            background_seconds: seconds_from_ns(totals.background),
             states: totals
                 .states
                 .iter()
@@ -59,7 +59,7 @@ impl DriveRun {
                 .enumerate()
                 .map(|(state, (time, entries))| DriveStateTime {
                     state,
-                    seconds: seconds(*time),
+                    seconds: seconds_from_ns(*time),
                     entries: *entries,
                 })
                 .collect(),

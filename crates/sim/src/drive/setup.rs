@@ -7,20 +7,20 @@ use wakepath_units::Microwatts;
 use super::buffer::{BufferSetup, FlashSetup};
 use super::path::{IdlePath, State, Work};
 
-/// Bytes per service time, and per write to the media.
+/// KiB that a drive's service time, and one write to its media, hold for.
 const BLOCK_KIB: f64 = 4.0;
 
 /// A drive under one combination of policies.
 #[derive(Clone, Debug)]
 pub(crate) struct DriveSetup {
     pub(super) units: usize,
-    /// A read waits for the addressed unit.
+    /// Whether a read waits for the unit that its address belongs to.
     pub(super) by_address: bool,
     pub(super) buffer: Option<BufferSetup>,
     pub(super) power: Option<PowerSetup>,
 }
 
-/// Its power states.
+/// A drive's power states, compiled.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerSetup {
     pub(super) path: IdlePath,
@@ -31,19 +31,19 @@ pub(crate) struct PowerSetup {
 }
 
 impl DriveSetup {
-    /// Without `settings` the drive gets no table and stays in the first state, as if the kernel planned none.
+    /// Compiles a drive. Without `settings` it has no APST table and stays in the first power state, as if the kernel planned none.
     pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
         Self {
             units: model.parallel_units.value as usize,
-            by_address: model.addressed_units().is_some(),
+            by_address: model.units_by_address().is_some(),
             buffer: model.buffer.as_ref().map(|b| {
-                let media = b.media_us.micros().0;
+                let media = b.media_us.micros_to_time().0;
                 BufferSetup {
                     media,
                     full: media.saturating_mul((b.kib.value / BLOCK_KIB) as u64),
                     flash: model.flash.as_ref().map(|f| FlashSetup {
-                        program: f.program_us.micros().0,
-                        longest_wait: match f.suspend_us.micros().0 {
+                        program: f.program_us.micros_to_time().0,
+                        longest_wait: match f.suspend_us.micros_to_time().0 {
                             0 => u64::MAX,
                             suspend => suspend,
                         },
@@ -60,46 +60,46 @@ impl DriveSetup {
 impl PowerSetup {
     fn new(power: &DrivePower, settings: Option<&ApstSettings>) -> Self {
         let declared = &power.declared;
-        let idle = power.idle_w.watts();
+        let idle = power.idle_w.watts_to_power();
         let states = power
             .states
             .iter()
             .zip(&declared.states)
             .enumerate()
             .map(|(index, (real, declared))| State {
-                entry: real.entry_us.micros().0,
-                exit: real.exit_us.micros().0,
+                entry: real.entry_us.micros_to_time().0,
+                exit: real.exit_us.micros_to_time().0,
                 power: if index == 0 {
                     idle
                 } else {
-                    real.power_w.watts()
+                    real.power_w.watts_to_power()
                 },
                 non_operational: declared.non_operational,
             })
             .collect();
         let plan = settings.and_then(|s| {
-            // Unknown is not "no".
+            // A drive whose support for APST is unknown counts as supporting it.
             let apsta = declared.apsta.unwrap_or(true);
             apst::plan(declared.npss, apsta, &declared.states, s).ok()
         });
         let work = power.background.as_ref().map(|b| {
-            let from = b.after_ms.millis().0;
+            let from = b.after_ms.millis_to_time().0;
             Work {
                 from,
-                until: from + b.for_ms.millis().0,
-                power: b.power_w.watts(),
+                until: from + b.for_ms.millis_to_time().0,
+                power: b.power_w.watts_to_power(),
             }
         });
         let rest = (
-            power.rest_after_ms.millis().0,
-            power.rest_exit_us.micros().0,
+            power.rest_after_ms.millis_to_time().0,
+            power.rest_exit_us.micros_to_time().0,
         );
         let table = plan.as_ref().filter(|p| p.enabled).map(|p| &p.table);
-        let transition = power.transition_power();
+        let transition = power.transition_power_or_half_way();
         Self {
             path: IdlePath::new(states, table, transition, work, rest),
             transition,
-            active: power.active_w.watts(),
+            active: power.active_w.watts_to_power(),
             idle,
         }
     }

@@ -1,6 +1,6 @@
-//! RAID0: a request's part on each drive.
+//! RAID0: how a request is divided among drives.
 
-/// How a volume lies on its drives: chunk after chunk, from drive to drive.
+/// Layout of a RAID0 volume: chunk after chunk, from drive to drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stripes {
     pub(super) drives: usize,
@@ -8,7 +8,7 @@ pub(super) struct Stripes {
     pub(super) chunk: u64,
 }
 
-/// One drive's part in a request.
+/// One drive's part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) drive: usize,
@@ -16,16 +16,16 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// A drive's part of a flush.
-    pub(crate) fn flush(drive: usize) -> Self {
+    /// A drive's piece of a flush, without data.
+    pub(crate) fn for_flush(drive: usize) -> Self {
         Self { drive, bytes: 0 }
     }
 }
 
 impl Stripes {
-    /// A request's pieces, beginning with the first byte's. Each drive has one piece: chunks follow each other there,
-    /// and the kernel merges them.
-    pub(super) fn pieces(self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
+    /// Splits a request into one piece for each drive, beginning with the first byte's. A drive's chunks follow each other,
+    /// and the kernel merges them into one piece.
+    pub(super) fn split_into_pieces(self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
         let drives = self.drives as u64;
         let end = offset.saturating_add(bytes);
         let (first, last) = (offset / self.chunk, end.saturating_sub(1) / self.chunk);
@@ -56,7 +56,7 @@ mod tests {
     fn pieces(drives: usize, offset: u64, bytes: u64) -> Vec<(usize, u64)> {
         let stripes = Stripes { drives, chunk: 100 };
         stripes
-            .pieces(offset, bytes)
+            .split_into_pieces(offset, bytes)
             .map(|p| (p.drive, p.bytes))
             .collect()
     }
@@ -85,7 +85,7 @@ mod tests {
                 wanted[(byte / chunk) as usize % drives] += 1;
             }
             let mut got = vec![0; drives];
-            for piece in (Stripes { drives, chunk }).pieces(offset, bytes) {
+            for piece in (Stripes { drives, chunk }).split_into_pieces(offset, bytes) {
                 prop_assert!(piece.bytes > 0 && got[piece.drive] == 0);
                 got[piece.drive] = piece.bytes;
             }

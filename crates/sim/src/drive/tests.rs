@@ -28,11 +28,11 @@ fn library(name: &str, rule: ApstRule) -> Drive {
 }
 
 fn library_with(name: &str, settings: &ApstSettings) -> Drive {
-    let mut model = DriveModel::declared(
+    let mut model = DriveModel::from_declared_drive(
         &DriveLibrary::builtin()
-            .find(name)
+            .find_one_model(name)
             .unwrap()
-            .usual_table()
+            .most_frequent_table()
             .drive,
     );
     model.buffer = None;
@@ -46,14 +46,14 @@ fn requests_beyond_the_units_wait_for_the_first_free_one() {
     let mut drive = Drive::new(&without_power(2));
     let mut accept = |now, service| {
         drive
-            .accept(now, Demand::small(Direction::Read, service))
+            .accept_request(now, Demand::small(Direction::Read, service))
             .done
     };
     assert_eq!(accept(0, 100), 100);
     assert_eq!(accept(10, 50), 60);
     assert_eq!(accept(10, 50), 110);
     assert_eq!(accept(500, 5), 505);
-    assert_eq!(drive.finish(505), None);
+    assert_eq!(drive.into_totals_at(505), None);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_read_waits_for_the_unit_of_its_address() {
             unit,
             ..Demand::small(Direction::Read, 100)
         };
-        drive.accept(now, read).done
+        drive.accept_request(now, read).done
     };
     assert_eq!(accept(0, Some(1)), 100);
     assert_eq!(accept(10, Some(1)), 200, "although unit 0 is free");
@@ -86,18 +86,20 @@ fn what_goes_over_the_link_goes_one_after_the_other() {
         blocks: 8,
         ..Demand::small(Direction::Read, 100)
     };
-    assert_eq!(drive.accept(0, large).done, 400);
-    assert_eq!(drive.accept(0, large).done, 700);
+    assert_eq!(drive.accept_request(0, large).done, 400);
+    assert_eq!(drive.accept_request(0, large).done, 700);
     // What fits into the access time needs no turn.
     assert_eq!(
-        drive.accept(0, Demand::small(Direction::Read, 100)).done,
+        drive
+            .accept_request(0, Demand::small(Direction::Read, 100))
+            .done,
         100
     );
-    assert_eq!(drive.accept(900, large).done, 1300);
+    assert_eq!(drive.accept_request(900, large).done, 1300);
     // Of slow media several use the link at once.
     let slow = Demand { link: 50, ..large };
-    assert_eq!(drive.accept(2000, slow).done, 2400);
-    assert_eq!(drive.accept(2000, slow).done, 2450);
+    assert_eq!(drive.accept_request(2000, slow).done, 2400);
+    assert_eq!(drive.accept_request(2000, slow).done, 2450);
 }
 
 /// SN530, current rule: PS3 after 100 ms (entry 3.9, exit 11 ms), PS4 2000 ms later (5 and 39).
@@ -115,11 +117,15 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
     ] {
         let mut drive = library(SN530, ApstRule::Current);
         assert_eq!(
-            drive.accept(0, Demand::small(Direction::Read, 1000)).done,
+            drive
+                .accept_request(0, Demand::small(Direction::Read, 1000))
+                .done,
             1000
         );
         let now = 1000 + gap_us * 1000;
-        let done = drive.accept(now, Demand::small(Direction::Read, 7)).done;
+        let done = drive
+            .accept_request(now, Demand::small(Direction::Read, 7))
+            .done;
         assert_eq!(done, now + waits_us * 1000 + 7, "{gap_us}");
         if waits_us == 0 {
             continue;
@@ -127,7 +133,7 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
         // A second request that comes meanwhile waits for the same wake-up.
         assert_eq!(
             drive
-                .accept(now + 1, Demand::small(Direction::Read, 9))
+                .accept_request(now + 1, Demand::small(Direction::Read, 9))
                 .done,
             done + 2
         );
@@ -137,10 +143,10 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
 #[test]
 fn the_legacy_rule_lets_it_sleep_later() {
     let mut drive = library(SN530, ApstRule::Legacy);
-    drive.accept(0, Demand::small(Direction::Read, 1000));
+    drive.accept_request(0, Demand::small(Direction::Read, 1000));
     assert_eq!(
         drive
-            .accept(700 * MS, Demand::small(Direction::Read, 1))
+            .accept_request(700 * MS, Demand::small(Direction::Read, 1))
             .done,
         700 * MS + 1
     );
@@ -151,11 +157,11 @@ fn the_legacy_rule_lets_it_sleep_later() {
 #[test]
 fn energy_is_power_by_time() {
     let mut drive = library(SN530, ApstRule::Current);
-    drive.accept(0, Demand::small(Direction::Read, 1000));
+    drive.accept_request(0, Demand::small(Direction::Read, 1000));
     let done = drive
-        .accept(1000 * MS + 1000, Demand::small(Direction::Read, 2000))
+        .accept_request(1000 * MS + 1000, Demand::small(Direction::Read, 2000))
         .done;
-    let totals = drive.finish(done).unwrap();
+    let totals = drive.into_totals_at(done).unwrap();
     assert_eq!(totals.active, 3000);
     assert_eq!(totals.states, [100 * MS, 0, 0, 896_100_000, 0]);
     assert_eq!(totals.entries, [0, 0, 0, 1, 0]);
@@ -175,9 +181,9 @@ fn a_sleep_pays_from_the_gap_on_at_which_it_has_saved_what_its_transitions_take(
     let (timeout, entry, exit) = (100 * MS, 3_900_000, 11 * MS);
     let (idle, transition, asleep) = (380_000, 1_090_000, 25_000);
     let drawn = |drive: &mut Drive, gap: u64| {
-        drive.accept(0, Demand::small(Direction::Read, 1000));
-        let done = drive.accept(1000 + gap, Demand::small(Direction::Read, 1000));
-        drive.clone().finish(done.done).unwrap().energy
+        drive.accept_request(0, Demand::small(Direction::Read, 1000));
+        let done = drive.accept_request(1000 + gap, Demand::small(Direction::Read, 1000));
+        drive.clone().into_totals_at(done.done).unwrap().energy
     };
     let costs = entry * (transition - asleep) + exit * transition;
     let break_even = timeout + costs / (idle - asleep);
@@ -197,8 +203,8 @@ fn a_sleep_pays_from_the_gap_on_at_which_it_has_saved_what_its_transitions_take(
 fn a_run_that_ends_asleep_or_awake_is_accounted_to_its_end() {
     for end in [0, 50 * MS, 101 * MS, 104 * MS, 5000 * MS] {
         let mut drive = library(SN530, ApstRule::Current);
-        drive.accept(0, Demand::small(Direction::Read, 1000));
-        let t = drive.finish(end).unwrap();
+        drive.accept_request(0, Demand::small(Direction::Read, 1000));
+        let t = drive.into_totals_at(end).unwrap();
         assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), end);
     }
 }
@@ -211,15 +217,15 @@ fn every_drive_of_the_library_adds_up_under_both_rules() {
                 rule,
                 ..ApstSettings::default()
             };
-            let model = DriveModel::declared(&table.drive);
+            let model = DriveModel::from_declared_drive(&table.drive);
             let mut drive = Drive::new(&DriveSetup::new(&model, Some(&settings)));
             let mut now = 0;
             for gap in [1, 30, 120, 900, 4000, 30_000] {
                 now = drive
-                    .accept(now + gap * MS, Demand::small(Direction::Write, 5000))
+                    .accept_request(now + gap * MS, Demand::small(Direction::Write, 5000))
                     .done;
             }
-            let t = drive.finish(now).unwrap();
+            let t = drive.into_totals_at(now).unwrap();
             assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), now);
         }
     }
@@ -308,10 +314,10 @@ proptest! {
             now += if burst { gap / 1000 } else { gap };
             let idle_from = drive.sleep.as_ref().unwrap().idle_from;
             let direction = if write { Direction::Write } else { Direction::Read };
-            let done = drive.accept(now, Demand::small(direction, service)).done;
+            let done = drive.accept_request(now, Demand::small(direction, service)).done;
             let mut earliest = now + service;
             if now > idle_from {
-                let wake = power.path.wake(now - idle_from);
+                let wake = power.path.wake_after(now - idle_from);
                 earliest += wake.entry_left + wake.exit + wake.rest;
             }
             prop_assert!(done >= earliest);
@@ -319,9 +325,9 @@ proptest! {
             last = last.max(done);
         }
         let end = last + tail;
-        let t = drive.finish(end).unwrap();
+        let t = drive.into_totals_at(end).unwrap();
         prop_assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), end);
-        let powers = power.path.powers().chain([power.active, power.idle, power.transition]);
+        let powers = power.path.powers_on_way_down().chain([power.active, power.idle, power.transition]);
         let (least, most) = (powers.clone().min().unwrap(), powers.max().unwrap());
         prop_assert!(t.energy >= u128::from(least.0) * u128::from(end));
         let extra = u128::from(power.path.work_power().0) * u128::from(t.background);

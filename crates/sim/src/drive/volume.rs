@@ -8,19 +8,19 @@ use crate::core::parts::{Part, Parts};
 use crate::core::random::{ServiceTime, Streams};
 use crate::drive::{Accepted, Demand, Drive, Piece, Stripes};
 
-/// How requests reach the drives.
+/// The drives' layout as a volume, and their times for a request.
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeSetup {
     stripes: Stripes,
-    /// Mean time of an access, for reads and writes.
+    /// Distribution of access times, for reads and for writes.
     access: [ServiceTime; 2],
-    /// Time of a flush.
+    /// Time of a flush in ns; 0 without a volatile cache.
     flush: u64,
     /// Rate of the link in kB/s, for reads and writes; 0: not known.
     link: [u64; 2],
-    /// Rate of the media for one request; 0: as the link.
+    /// Rate in kB/s of the media for one request, for reads and writes; 0: as the link.
     stream: [u64; 2],
-    /// Units per drive, where a read waits for the addressed unit.
+    /// Units per drive, if a read waits for the addressed unit.
     units: Option<usize>,
 }
 
@@ -34,13 +34,16 @@ impl VolumeSetup {
             },
             access: [&drive.read_service_us, &drive.write_service_us]
                 .map(|mean| ServiceTime::new(mean.value * 1e3, spread)),
-            flush: drive.flush_us.micros().0,
-            link: [rate(&drive.read_mb_per_s), rate(&drive.write_mb_per_s)],
-            stream: [
-                rate(&drive.read_stream_mb_per_s),
-                rate(&drive.write_stream_mb_per_s),
+            flush: drive.flush_us.micros_to_time().0,
+            link: [
+                kilobytes_per_second(&drive.read_mb_per_s),
+                kilobytes_per_second(&drive.write_mb_per_s),
             ],
-            units: drive.addressed_units(),
+            stream: [
+                kilobytes_per_second(&drive.read_stream_mb_per_s),
+                kilobytes_per_second(&drive.write_stream_mb_per_s),
+            ],
+            units: drive.units_by_address(),
         }
     }
 
@@ -49,23 +52,32 @@ impl VolumeSetup {
         self.flush > 0
     }
 
-    /// Each drive's piece in a request, beginning with the first byte's.
-    pub(crate) fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + use<> {
-        self.stripes.pieces(offset, bytes)
+    /// Splits a request into one piece for each drive, beginning with the first byte's.
+    pub(crate) fn split_into_pieces(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> impl Iterator<Item = Piece> + use<> {
+        self.stripes.split_into_pieces(offset, bytes)
     }
 
     /// Gives a drive a flush now. Returns the end of the flush, and adds the time until then to `parts`.
-    pub(crate) fn give_flush(&self, drive: &mut Drive, now: u64, parts: &mut Parts) -> u64 {
-        let Accepted { wake, done } = drive.flush(now, self.flush);
-        parts.add(Part::DriveWake, wake);
-        parts.add(Part::DriveService, done - wake - now);
+    pub(crate) fn give_flush_to_drive(
+        &self,
+        drive: &mut Drive,
+        now: u64,
+        parts: &mut Parts,
+    ) -> u64 {
+        let Accepted { wake, done } = drive.accept_flush(now, self.flush);
+        parts.add_time(Part::DriveWake, wake);
+        parts.add_time(Part::DriveService, done - wake - now);
         done
     }
 
     /// Gives a drive a request with `bytes`, or a piece, now. A write `through` the cache ends with the data on the
     /// media. Returns the end, and adds the time until then to `parts`.
     #[inline(always)]
-    pub(crate) fn give_request(
+    pub(crate) fn give_request_to_drive(
         &self,
         drive: &mut Drive,
         now: u64,
@@ -73,30 +85,30 @@ impl VolumeSetup {
         random: &mut Streams,
         parts: &mut Parts,
     ) -> u64 {
-        let access = random.service(&self.access[direction as usize]);
-        let mut demand = self.demand(direction, bytes, access);
+        let access = random.draw_service_time(&self.access[direction as usize]);
+        let mut demand = self.compute_demand(direction, bytes, access);
         if let (Some(units), Direction::Read) = (self.units, direction) {
-            demand.unit = Some(random.unit(units));
+            demand.unit = Some(random.draw_drive_unit(units));
         }
         let mut service = demand.access + demand.transfer;
         let Accepted { wake, done } = if through {
             service += self.flush;
-            drive.write_through(now, demand, self.flush)
+            drive.accept_write_through(now, demand, self.flush)
         } else {
-            drive.accept(now, demand)
+            drive.accept_request(now, demand)
         };
-        parts.add(Part::DriveWake, wake);
-        parts.add(Part::Queueing, done - service - wake - now);
-        parts.add(Part::DriveService, service);
+        parts.add_time(Part::DriveWake, wake);
+        parts.add_time(Part::Queueing, done - service - wake - now);
+        parts.add_time(Part::DriveService, service);
         done
     }
 
-    /// A request's demand on its drive, for a whole or a piece with `bytes`.
+    /// What a request, or a piece, with `bytes` demands of its drive.
     #[inline(always)]
-    fn demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
+    fn compute_demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
         let (transfer, link) = match bytes.saturating_sub(BLOCK) {
             0 => (0, 0),
-            beyond => self.transfer(direction, beyond),
+            beyond => self.transfer_and_link_time(direction, beyond),
         };
         Demand {
             direction,
@@ -108,24 +120,24 @@ impl VolumeSetup {
         }
     }
 
-    /// Time in ns for `bytes` beyond a block, and the link's part.
+    /// Time in ns to transfer `beyond` bytes, and the part in which the link is busy.
     #[inline(never)]
-    fn transfer(&self, direction: Direction, beyond: u64) -> (u64, u64) {
-        let link = time_at(self.link[direction as usize], beyond);
+    fn transfer_and_link_time(&self, direction: Direction, beyond: u64) -> (u64, u64) {
+        let link = transfer_time_at_rate(self.link[direction as usize], beyond);
         let transfer = match self.stream[direction as usize] {
             0 => link,
-            rate => link.max(time_at(rate, beyond)),
+            rate => link.max(transfer_time_at_rate(rate, beyond)),
         };
         (transfer, link)
     }
 }
 
 /// Time in ns for this many bytes at a rate in kB/s.
-fn time_at(rate: u64, bytes: u64) -> u64 {
+fn transfer_time_at_rate(rate: u64, bytes: u64) -> u64 {
     (u128::from(bytes) * 1_000_000 / u128::from(rate.max(1))) as u64
 }
 
 /// In kB/s.
-fn rate(megabytes_per_second: &Figure) -> u64 {
+fn kilobytes_per_second(megabytes_per_second: &Figure) -> u64 {
     (megabytes_per_second.value * 1e3).round() as u64
 }

@@ -7,50 +7,51 @@ use wakepath_hardware::machine::Emulator;
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 
-/// The emulator's figures, and the player's.
+/// Figures of the emulator and of the player, compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmulatorSetup {
     /// The player's work for each wake-up, and for each request when taken and when completed, in ns.
     pub(super) wake: u64,
     pub(super) take: u64,
     pub(super) complete: u64,
-    /// The player's timer fires this long before a request ends.
+    /// How long in ns before a request's end the player's timer fires.
     pub(super) lead: u64,
-    /// Interval between looks at the clock from then on, in ns.
+    /// Interval in ns between the player's looks at the clock after its timer has fired.
     pub(super) look: u64,
-    /// A CPU keeps the turn for an exit latency's last part, in ns.
+    /// Last part of an exit latency in ns for which a CPU keeps the turn.
     pub(super) exit_hold: u64,
 }
 
 impl EmulatorSetup {
     pub(crate) fn new(figures: &Emulator, khz: u64) -> Self {
         let works = [&figures.drive_wake_kcycles, &figures.drive_request_kcycles];
-        let [wake, request] = works.map(|work| work.kilocycles() * 1_000_000 / khz.max(1));
+        let [wake, request] =
+            works.map(|work| work.kilocycles_to_cycles() * 1_000_000 / khz.max(1));
         Self {
             wake,
             take: request / 2,
             complete: request - request / 2,
-            lead: figures.drive_lead_us.micros().0,
-            look: figures.drive_look_us.micros().0,
-            exit_hold: figures.exit_hold_us.micros().0,
+            lead: figures.drive_lead_us.micros_to_time().0,
+            look: figures.drive_look_us.micros_to_time().0,
+            exit_hold: figures.exit_hold_us.micros_to_time().0,
         }
     }
 }
 
-/// What waits for a CPU's turn.
+/// What a CPU will do in its next turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Work cut off at the last turn's end.
+    /// Whether work was cut off at the end of the CPU's last turn.
     pub(super) cut: bool,
-    /// The follow-up to a phase's end.
+    /// Whether a phase has ended whose follow-up waits.
     pub(super) phase_over: bool,
-    /// Pending interrupts.
+    /// Whether interrupts wait to be served.
     pub(super) interrupted: bool,
 }
 
 impl Waiting {
     /// Whether work cut off waits for the turn.
-    pub(crate) fn is_cut(self) -> bool {
+    pub(crate) fn has_cut_work(self) -> bool {
         self.cut
     }
 
@@ -65,19 +66,19 @@ impl Waiting {
     }
 
     /// Whether anything waits for the turn.
-    pub(crate) fn any(self) -> bool {
+    pub(crate) fn has_anything(self) -> bool {
         self.cut || self.phase_over || self.interrupted
     }
 }
 
-/// How far a CPU is with leaving an idle state.
+/// How far a CPU is with leaving an idle state, on an emulated machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Exit {
     #[default]
     None,
-    /// Other CPUs may have the turn meanwhile. The exit ends at this time.
+    /// First part of the exit: other CPUs may have the turn. Holds the time when the exit ends.
     Yields(u64),
-    /// The last part of the exit, which needs and keeps the turn.
+    /// Last part of the exit, which needs and keeps the turn. Holds the time when the exit ends.
     Holds(u64),
 }
 
@@ -100,14 +101,14 @@ pub(crate) fn interrupt_rank(interrupt: Interrupt, is_on_wheel: impl Fn(usize) -
 /// One thread runs all CPUs in turn: a CPU with the turn works until idle, or until any CPU's timer expires.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// The working CPU, if any; the player comes after all CPUs.
+    /// The CPU with the turn, if any; the player's number follows those of all CPUs.
     pub(super) holder: Option<usize>,
-    /// The last holder.
+    /// The CPU that had the turn last.
     pub(super) last: usize,
     pub(super) waiting: Vec<Waiting>,
     pub(super) exits: Vec<Exit>,
     pub(super) player: Player,
-    /// A timer has expired.
+    /// Whether a timer has expired, which ends the turn.
     pub(super) deadline: bool,
 }
 
@@ -124,25 +125,25 @@ impl Turns {
     }
 
     /// Whether a CPU may act now: by having the turn, or by taking a free turn.
-    pub(crate) fn may_act(&mut self, cpu: CpuId) -> bool {
+    pub(crate) fn has_or_takes_turn(&mut self, cpu: CpuId) -> bool {
         *self.holder.get_or_insert(cpu) == cpu
     }
 
-    /// Whether the player has halted.
+    /// Whether the player, the CPU that plays the drives, has halted.
     pub(crate) fn player_is_halted(&self) -> bool {
         self.player.is_halted()
     }
 
     /// Whether a CPU keeps the turn, although it does nothing for a task or an interrupt.
-    pub(crate) fn holds(&self, cpu: CpuId) -> bool {
+    pub(crate) fn keeps_turn_for_exit(&self, cpu: CpuId) -> bool {
         matches!(self.exits[cpu], Exit::Holds(_))
     }
 
-    /// A CPU with the turn begins to leave an idle state. Returns when the CPU wants the turn again, or is done.
-    pub(crate) fn begin_exit(&mut self, cpu: CpuId, now: u64, latency: u64) -> u64 {
-        let end = now + latency;
+    /// Begins the exit from an idle state of a CPU with the turn. Returns the time when it needs the turn again, or is awake.
+    pub(crate) fn begin_idle_exit(&mut self, cpu: CpuId, now: u64, exit_latency: u64) -> u64 {
+        let end = now + exit_latency;
         let hold = self.player.setup.exit_hold;
-        if latency > hold {
+        if exit_latency > hold {
             self.exits[cpu] = Exit::Yields(end);
             end - hold
         } else {
@@ -151,9 +152,9 @@ impl Turns {
         }
     }
 
-    /// A CPU gets the turn during an exit from an idle state, or after. Returns when the exit will be done, unless
-    /// done.
-    pub(crate) fn go_on_with_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
+    /// Goes on with the idle exit of a CPU that gets the turn. Returns the time when the exit will be done, unless it is
+    /// done already.
+    pub(crate) fn continue_idle_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
         match self.exits[cpu] {
             Exit::Yields(end) if end > now => {
                 self.exits[cpu] = Exit::Holds(end);
@@ -166,46 +167,46 @@ impl Turns {
         }
     }
 
-    /// Whether somebody else waits for the turn.
+    /// Whether any CPU but the holder, or the player, waits for the turn.
     pub(crate) fn others_wait(&self, holder: usize, now: u64) -> bool {
-        (0..=self.waiting.len()).any(|who| who != holder && self.waits(who, now))
+        (0..=self.waiting.len()).any(|who| who != holder && self.wants_turn(who, now))
     }
 
-    fn waits(&self, who: usize, now: u64) -> bool {
-        match self.waiting.get(who) {
-            Some(waiting) => waiting.any(),
+    fn wants_turn(&self, cpu_or_player: usize, now: u64) -> bool {
+        match self.waiting.get(cpu_or_player) {
+            Some(waiting) => waiting.has_anything(),
             None => self.player.wants_turn(now),
         }
     }
 
-    /// The next CPU in turn: round the CPUs from the last holder.
-    pub(crate) fn next(&self, now: u64) -> Option<usize> {
+    /// The next CPU that wants the turn, searched round the CPUs from the last holder; `None` if nobody wants it.
+    pub(crate) fn next_in_turn(&self, now: u64) -> Option<usize> {
         let all = self.waiting.len() + 1;
         (1..=all)
             .map(|step| (self.last + step) % all)
-            .find(|who| self.waits(*who, now))
+            .find(|who| self.wants_turn(*who, now))
     }
 }
 
 /// The player's present activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Playing {
-    /// Halted, with a timer for this time.
+    /// Halted, with a timer that fires at this time.
     Halted(u64),
-    /// At work since a time, with this much left in ns, and the next action.
+    /// At work: since when, work left at that time in ns, and the action after the work.
     Works(u64, u64, NextAction),
-    /// Cut off, with this much work left.
+    /// Work cut off at the turn's end: work left in ns, and the action after the work.
     Cut(u64, NextAction),
-    /// Looking at the clock until a time.
+    /// Looking at the clock until this time, when the next request ends.
     Looks(u64),
 }
 
 /// The player's next action after some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextAction {
-    /// Look for something to do.
+    /// Look for requests to take or to complete.
     Look,
-    /// A request is completed.
+    /// Complete the request with this number.
     Complete(RequestId),
     /// Halt.
     Halt,
@@ -217,11 +218,11 @@ pub(crate) enum NextAction {
 pub(crate) struct Player {
     pub(super) setup: EmulatorSetup,
     pub(super) playing: Playing,
-    /// The player has been told about requests since the last halt.
+    /// Whether the player has been told of new requests since its last halt.
     told: bool,
-    /// Requests not taken yet, and when they end.
+    /// Submitted requests that the player has not taken yet, and when they end.
     inbox: Vec<(u64, RequestId)>,
-    /// Taken requests, the first to end first; equal ones in arrival order.
+    /// Taken requests in the order of their ends, equal ends in arrival order.
     taken: BinaryHeap<Reverse<(u64, u64, RequestId)>>,
     number: u64,
 }
@@ -238,14 +239,14 @@ impl Player {
         }
     }
 
-    /// A request that ends at `end` has been submitted.
-    pub(crate) fn submit(&mut self, end: u64, request: RequestId) {
+    /// Tells the player of a submitted request that ends at `end`.
+    pub(crate) fn submit_request(&mut self, end: u64, request: RequestId) {
         self.told |= self.inbox.is_empty();
         self.inbox.push((end, request));
     }
 
     /// Whether the player works, and so keeps the turn.
-    pub(crate) fn works(&self) -> bool {
+    pub(crate) fn is_working(&self) -> bool {
         matches!(self.playing, Playing::Works(..))
     }
 
@@ -262,8 +263,8 @@ impl Player {
         }
     }
 
-    /// When something happens by itself.
-    pub(crate) fn next_event(&self) -> u64 {
+    /// Time in ns of the player's next event; [`NEVER`] without any.
+    pub(crate) fn next_event_time(&self) -> u64 {
         match self.playing {
             Playing::Halted(timer) => timer,
             Playing::Works(since, left, _) => since + left,
@@ -272,27 +273,27 @@ impl Player {
         }
     }
 
-    /// The turn ends before the player's work.
-    pub(crate) fn cut(&mut self, now: u64) {
+    /// Cuts off the player's work at the end of its turn.
+    pub(crate) fn cut_off_work(&mut self, now: u64) {
         if let Playing::Works(since, left, then) = self.playing {
             self.playing = Playing::Cut((since + left).saturating_sub(now), then);
         }
     }
 
-    /// The player gets the turn without work: chooses the next action.
-    pub(crate) fn go_on(&mut self, now: u64) {
+    /// Lets the player go on with its turn: resumes cut-off work, or chooses what to do.
+    pub(crate) fn continue_with_turn(&mut self, now: u64) {
         self.playing = match self.playing {
             Playing::Cut(left, then) => Playing::Works(now, left, then),
             Playing::Halted(_) => {
                 self.told = false;
-                self.look(now)
+                self.choose_activity(now)
             }
-            Playing::Looks(_) => self.look(now),
+            Playing::Looks(_) => self.choose_activity(now),
             Playing::Works(..) => return,
         };
     }
 
-    /// The player's work is done. Returns a request if completed now.
+    /// Ends the player's work and chooses what to do next. Returns the request completed with that, if any.
     pub(crate) fn end_work(&mut self, now: u64) -> Option<RequestId> {
         let Playing::Works(_, _, then) = self.playing else {
             return None;
@@ -305,14 +306,14 @@ impl Player {
             }
             NextAction::Complete(request) => {
                 completed = Some(request);
-                self.look(now)
+                self.choose_activity(now)
             }
-            NextAction::Look => self.look(now),
+            NextAction::Look => self.choose_activity(now),
         };
         completed
     }
 
-    fn look(&mut self, now: u64) -> Playing {
+    fn choose_activity(&mut self, now: u64) -> Playing {
         if !self.inbox.is_empty() {
             let work = self.setup.take * self.inbox.len() as u64;
             for (end, request) in self.inbox.drain(..) {
@@ -355,27 +356,27 @@ mod tests {
     #[test]
     fn the_last_part_of_an_exit_keeps_the_turn() {
         let mut turns = turns();
-        assert_eq!(turns.begin_exit(0, 100, 10_000), 8_100);
-        assert!(!turns.holds(0));
-        assert_eq!(turns.go_on_with_exit(0, 8_100), Some(10_100));
-        assert!(turns.holds(0));
-        assert_eq!(turns.go_on_with_exit(0, 10_100), None);
-        assert!(!turns.holds(0));
+        assert_eq!(turns.begin_idle_exit(0, 100, 10_000), 8_100);
+        assert!(!turns.keeps_turn_for_exit(0));
+        assert_eq!(turns.continue_idle_exit(0, 8_100), Some(10_100));
+        assert!(turns.keeps_turn_for_exit(0));
+        assert_eq!(turns.continue_idle_exit(0, 10_100), None);
+        assert!(!turns.keeps_turn_for_exit(0));
     }
 
     #[test]
     fn a_short_exit_keeps_it_from_the_beginning() {
         let mut turns = turns();
-        assert_eq!(turns.begin_exit(0, 100, 2_000), 2_100);
-        assert!(turns.holds(0));
-        assert_eq!(turns.go_on_with_exit(0, 2_100), None);
+        assert_eq!(turns.begin_idle_exit(0, 100, 2_000), 2_100);
+        assert!(turns.keeps_turn_for_exit(0));
+        assert_eq!(turns.continue_idle_exit(0, 2_100), None);
     }
 
     #[test]
     fn whoever_gets_the_turn_after_the_end_is_done_at_once() {
         let mut turns = turns();
-        turns.begin_exit(0, 100, 10_000);
-        assert_eq!(turns.go_on_with_exit(0, 20_000), None);
-        assert!(!turns.holds(0));
+        turns.begin_idle_exit(0, 100, 10_000);
+        assert_eq!(turns.continue_idle_exit(0, 20_000), None);
+        assert!(!turns.keeps_turn_for_exit(0));
     }
 }

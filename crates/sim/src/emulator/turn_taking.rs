@@ -1,4 +1,4 @@
-//! Turns as other mechanisms meet them: whether a CPU may act now, and when an exit from an idle state is over.
+//! What turns mean for other mechanisms: whether a CPU may act now, and when an exit from an idle state is over.
 
 use crate::core::basics::{CpuId, NEVER, RequestId};
 use crate::core::calendar::Slot;
@@ -9,7 +9,7 @@ use crate::emulator::state::{Turns, Waiting};
 /// A machine's emulator, if the machine is emulated.
 #[derive(Debug)]
 pub(crate) struct Emulator {
-    /// In a box, so that a real machine looks at one pointer.
+    /// The turns of an emulated machine; `None` on a real machine, which then looks at one pointer only.
     pub(super) turns: Option<Box<Turns>>,
 }
 
@@ -21,102 +21,105 @@ impl Emulator {
         }
     }
 
-    /// Whether the CPUs take turns.
+    /// Whether the machine's CPUs take turns.
     #[inline(always)]
-    pub(crate) fn takes_turns(&self) -> bool {
+    pub(crate) fn cpus_take_turns(&self) -> bool {
         self.turns.is_some()
     }
 
-    /// Whether a CPU may look at interrupts now; otherwise the next turn does so.
+    /// Whether a CPU may serve interrupts now; if not, notes that its next turn does so.
     #[inline(always)]
-    pub(crate) fn may_serve(&mut self, cpu: CpuId) -> bool {
-        self.turns.is_none() || self.has_turn(cpu, |waiting| &mut waiting.interrupted)
+    pub(crate) fn may_serve_interrupts(&mut self, cpu: CpuId) -> bool {
+        self.turns.is_none() || self.has_turn_or_defers(cpu, |waiting| &mut waiting.interrupted)
     }
 
-    /// Whether a CPU may follow up a phase's end now; otherwise the next turn does so.
+    /// Whether a CPU may follow up the end of a phase now; if not, notes that its next turn does so.
     #[inline(always)]
-    pub(crate) fn may_end_phase(&mut self, cpu: CpuId) -> bool {
-        self.turns.is_none() || self.has_turn(cpu, |waiting| &mut waiting.phase_over)
+    pub(crate) fn may_follow_up_phase_end(&mut self, cpu: CpuId) -> bool {
+        self.turns.is_none() || self.has_turn_or_defers(cpu, |waiting| &mut waiting.phase_over)
     }
 
-    /// Whether a CPU has the turn, or takes a free turn; otherwise `to_do` waits for the next turn.
+    /// Whether a CPU has the turn, or takes a free turn; if not, notes `deferred` for its next turn.
     #[inline(never)]
-    fn has_turn(&mut self, cpu: CpuId, to_do: fn(&mut Waiting) -> &mut bool) -> bool {
+    fn has_turn_or_defers(&mut self, cpu: CpuId, deferred: fn(&mut Waiting) -> &mut bool) -> bool {
         self.turns.as_mut().is_none_or(|turns| {
-            let may = turns.may_act(cpu);
-            *to_do(&mut turns.waiting[cpu]) |= !may;
+            let may = turns.has_or_takes_turn(cpu);
+            *deferred(&mut turns.waiting[cpu]) |= !may;
             may
         })
     }
 
-    /// Phase length for a CPU that begins to leave an idle state now: others may have the turn during the first part.
+    /// Begins a CPU's exit from an idle state. Returns the length in ns of its first phase, in which others may have the turn.
     #[inline(always)]
-    pub(crate) fn begin_exit(&mut self, cpu: CpuId, now: u64, latency: u64) -> u64 {
+    pub(crate) fn begin_idle_exit(&mut self, cpu: CpuId, now: u64, exit_latency: u64) -> u64 {
         match &mut self.turns {
-            None => latency,
-            Some(turns) => turns.begin_exit(cpu, now, latency) - now,
+            None => exit_latency,
+            Some(turns) => turns.begin_idle_exit(cpu, now, exit_latency) - now,
         }
     }
 
-    /// When the last part of an exit from an idle state ends, if beginning only now.
+    /// Begins the last part of a CPU's exit from an idle state. Returns its end in ns; `None` if the exit is over.
     #[inline(always)]
-    pub(crate) fn begin_last_part_of_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
-        (self.turns.as_mut()).and_then(|turns| turns.go_on_with_exit(cpu, now))
+    pub(crate) fn begin_last_part_of_idle_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
+        (self.turns.as_mut()).and_then(|turns| turns.continue_idle_exit(cpu, now))
     }
 
-    /// A timer on some CPU has expired, which ends the present turn.
+    /// Notes that a timer on some CPU has expired, which ends the present turn.
     #[inline(always)]
-    pub(crate) fn end_turn(&mut self) {
+    pub(crate) fn request_end_of_turn(&mut self) {
         if let Some(turns) = &mut self.turns {
             turns.deadline = true;
         }
     }
 
-    /// Gives a request that ends at `end` to the drives.
+    /// Lets a request end at `end`: by an event on a real machine, by the player on an emulated machine.
     #[inline(always)]
-    pub(crate) fn serve<O: Observer>(
+    pub(crate) fn hand_request_to_player_or_schedule_end<O: Observer>(
         &mut self,
         context: &mut Context<'_, O>,
         end: u64,
         request: RequestId,
     ) {
         match &mut self.turns {
-            None => context.serve(end, request),
+            None => context.schedule_end_of_drive_service(end, request),
             Some(turns) => {
-                let noticed = end + context.random().missed(turns.player.setup.look);
-                turns.player.submit(noticed, request);
+                let noticed = end
+                    + context
+                        .random_streams()
+                        .draw_clock_look_delay(turns.player.setup.look);
+                turns.player.submit_request(noticed, request);
             }
         }
     }
 
-    /// Whether the player has halted, if there is a player.
+    /// Whether there is a player and it has halted.
     pub(crate) fn player_is_halted(&self) -> bool {
         (self.turns.as_ref()).is_some_and(|turns| turns.player_is_halted())
     }
 
-    /// The player's wait is over. Returns a request if completed now.
-    pub(crate) fn player_event(&mut self, now: u64) -> Option<RequestId> {
+    /// Handles the end of the player's work or wait. Returns the request completed with that, if any.
+    pub(crate) fn handle_player_event(&mut self, now: u64) -> Option<RequestId> {
         let turns = self.turns.as_mut()?;
-        if turns.player.works() {
+        if turns.player.is_working() {
             return turns.player.end_work(now);
         }
-        if turns.player.next_event() <= now && turns.player.is_halted() {
+        if turns.player.next_event_time() <= now && turns.player.is_halted() {
             turns.deadline = true;
         }
         None
     }
 
     /// Schedules the player's next event, once no CPU wants the turn any more.
-    pub(crate) fn schedule_player<O: Observer>(&mut self, context: &mut Context<'_, O>) {
+    pub(crate) fn schedule_player_event<O: Observer>(&mut self, context: &mut Context<'_, O>) {
         let Some(turns) = &mut self.turns else {
             return;
         };
         turns.deadline = false;
-        let at = turns.player.next_event();
-        if at == NEVER || (at <= context.now() && !turns.player.works()) {
+        let at = turns.player.next_event_time();
+        if at == NEVER || (at <= context.now() && !turns.player.is_working()) {
             context.cancel(Slot::Player);
         } else {
-            context.reschedule(Slot::Player, at);
+            context.schedule_unless_due_then(Slot::Player, at);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A run's counts by the end of the warm-up.
+//! A run's totals by the end of its warm-up, later subtracted.
 
 use crate::cpu::totals::CpuTotals;
 use crate::drive::DriveTotals;
@@ -6,7 +6,7 @@ use crate::frequency::clocks::Domain;
 use crate::observe::recorder::WarmUpCounts;
 use crate::power::state::PowerTotals;
 
-/// Counts by the end of the warm-up.
+/// A run's totals by the end of its warm-up.
 #[derive(Debug)]
 pub(super) struct WarmUp {
     pub(super) ended: u64,

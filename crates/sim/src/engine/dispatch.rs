@@ -15,28 +15,28 @@ use crate::error::{LATEST, SimError, Stuck};
 use crate::task::events::TaskTurn;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Runs until every job has ended, or the time is over.
+    /// Runs the event loop until every job and thread has ended, or the time is over.
     ///
     /// # Errors
     /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
     /// end.
-    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
-        let end = self.setup.programs.ends().unwrap_or(u64::MAX);
+    pub(crate) fn run_to_end(mut self) -> Result<Finished, SimError> {
+        let end = self.setup.programs.latest_end().unwrap_or(u64::MAX);
         let last = end.min(LATEST);
         let mut events = 0;
         let jobs = self.workload.jobs();
         let mut warm_up_ends = jobs.end_of_warm_up(&self.setup.jobs).unwrap_or(NEVER);
-        if let Some((begin, end)) = jobs.counted_span(&self.setup.jobs) {
-            self.recorder.expect_requests_between(begin, end);
+        if let Some((begin, end)) = jobs.span_with_counted_requests(&self.setup.jobs) {
+            self.recorder.prepare_batches_between(begin, end);
         }
         let mut watchdog = Watchdog::default();
-        // Every CPU has asked by now.
-        self.check_governors()?;
-        while self.context.has_process() && !self.context.observer_has_enough() {
-            self.context.ask_observer();
-            let Some((time, event)) = self.context.pop_event() else {
+        // Every CPU has asked its governor at least once by now.
+        self.check_that_governors_answer()?;
+        while self.context.has_unended_process() && !self.context.observer_lets_run_stop() {
+            self.context.end_observation_if_unwanted();
+            let Some((time, event)) = self.context.pop_next_event() else {
                 if end <= last {
-                    self.context.advance_to(end);
+                    self.context.advance_time_to(end);
                 }
                 break;
             };
@@ -49,252 +49,254 @@ impl<O: Observer> Engine<'_, O> {
                 if end > last {
                     return Err(Stuck::TooLong.into());
                 }
-                self.context.advance_to(end);
+                self.context.advance_time_to(end);
                 break;
             }
             if time >= warm_up_ends {
-                self.context.advance_to(warm_up_ends);
+                self.context.advance_time_to(warm_up_ends);
                 warm_up_ends = NEVER;
-                self.end_warm_up();
+                self.note_totals_at_end_of_warm_up();
             }
-            self.context.advance_to(time);
+            self.context.advance_time_to(time);
             events += 1;
             if events % Watchdog::EVERY == 0 {
-                let finished = self.recorder.finished();
-                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(finished))?;
-                self.check_governors()?;
+                let finished = self.recorder.finished_request_count();
+                watchdog.check_progress(time, (!self.setup.jobs.is_empty()).then_some(finished))?;
+                self.check_that_governors_answer()?;
             }
-            self.handle(event);
-            if self.emulator.takes_turns() {
-                self.pass_turns();
+            self.handle_event(event);
+            if self.emulator.cpus_take_turns() {
+                self.pass_turns_until_a_cpu_works();
             }
         }
-        self.check_governors()?;
+        self.check_that_governors_answer()?;
         if let Some(failure) = self.context.take_failure() {
             return Err(failure);
         }
-        let own_events = events - self.context.observer_events();
-        Ok(self.finish(own_events))
+        let own_events = events - self.context.observer_only_event_count();
+        Ok(self.finish_run(own_events))
     }
 
-    /// Whether all user-written governors still answer.
-    fn check_governors(&self) -> Result<(), SimError> {
+    /// Returns an error if a user-written governor has failed.
+    fn check_that_governors_answer(&self) -> Result<(), SimError> {
         let failure = self.cpus.iter().find_map(|cpu| cpu.governor_failure());
         failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
     }
 
     #[inline(always)]
-    fn handle(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
-            Event::Phase(cpu) => self.end_phase(cpu),
+            Event::Phase(cpu) => self.handle_phase_end(cpu),
             Event::Clock(cpu) => {
-                self.expire_timers(cpu);
-                self.kick(cpu);
+                self.handle_clock_event(cpu);
+                self.make_cpu_serve_interrupts(cpu);
             }
             Event::Frequency(clock) => {
-                let powered_cpus = self.change_frequency(clock);
-                powered_cpus.for_each(|cpu| self.go_on(cpu));
+                let powered_cpus = self.change_frequency_and_return_powered_cpus(clock);
+                powered_cpus.for_each(|cpu| self.restart_work_after_clock_change(cpu));
             }
             Event::Hardware(cluster) => self.end_clock_slot(cluster),
-            Event::Device(device) => self.handle_device(device),
-            Event::Served(request) => self.served(request),
+            Event::Device(device) => self.handle_device_event(device),
+            Event::Served(request) => self.handle_request_served_by_drive(request),
         }
     }
 
     #[cold]
-    fn handle_device(&mut self, device: usize) {
-        match self.context.device(device) {
+    fn handle_device_event(&mut self, device: usize) {
+        match self.context.slot_of_device(device) {
             Slot::Queue(queue) => {
-                self.emulator.end_turn();
-                self.notify_collected(queue);
+                self.emulator.request_end_of_turn();
+                self.interrupt_for_coalesced_completions(queue);
             }
             Slot::Drive(drive) => {
-                self.context.note_observer_event();
-                self.observe_drive(drive);
+                self.context.count_observer_only_event();
+                self.tell_observer_of_drive_state(drive);
             }
             _ => {
-                if let Some(request) = self.emulator.player_event(self.context.now()) {
-                    self.served(request);
+                if let Some(request) = self.emulator.handle_player_event(self.context.now()) {
+                    self.handle_request_served_by_drive(request);
                 }
             }
         }
     }
 
-    /// A CPU's phase is over.
+    /// Follows up the end of a CPU's phase.
     #[inline(always)]
-    fn end_phase(&mut self, cpu: CpuId) {
-        if self.phase_goes_on(cpu) {
+    fn handle_phase_end(&mut self, cpu: CpuId) {
+        if self.due_phase_goes_on(cpu) {
             return;
         }
-        match self.cpus[cpu].mode() {
+        match self.cpus[cpu].phase_mode() {
             Mode::Idle => {
-                if self.end_polling(cpu) {
-                    self.run_next(cpu);
+                if self.end_polling_if_polling(cpu) {
+                    self.serve_interrupts_run_task_or_idle(cpu);
                 } else {
-                    self.interrupt(cpu, Interrupt::Reschedule);
+                    self.interrupt_cpu(cpu, Interrupt::Reschedule);
                 }
             }
             Mode::Waking => {
                 self.end_waking(cpu);
-                self.run_next(cpu);
+                self.serve_interrupts_run_task_or_idle(cpu);
             }
             Mode::Interrupt => {
-                let interrupt = self.end_interrupt(cpu);
-                self.serve(cpu, interrupt);
-                self.run_next(cpu);
+                let interrupt = self.end_interrupt_work(cpu);
+                self.act_on_served_interrupt(cpu, interrupt);
+                self.serve_interrupts_run_task_or_idle(cpu);
             }
             Mode::Task => {
                 let turn = match self.end_task_phase(cpu) {
-                    Some(task) => self.end_segment(cpu, task),
+                    Some(task) => self.end_work_segment(cpu, task),
                     None => TaskTurn::Free,
                 };
-                self.follow_task(cpu, turn);
+                self.continue_after_task_turn(cpu, turn);
             }
         }
     }
 
-    /// Interrupts a CPU.
+    /// Adds a pending interrupt to a CPU, and makes the CPU serve it as soon as possible.
     #[inline(always)]
-    fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
-        self.cpus[cpu].raise(interrupt);
-        self.kick(cpu);
+    fn interrupt_cpu(&mut self, cpu: CpuId, interrupt: Interrupt) {
+        self.cpus[cpu].add_pending_interrupt(interrupt);
+        self.make_cpu_serve_interrupts(cpu);
     }
 
-    /// Makes a CPU look at pending interrupts.
-    fn kick(&mut self, cpu: CpuId) {
-        if self.notice_interrupts(cpu) {
-            self.run_next(cpu);
+    /// Makes a CPU look at its pending interrupts, now or when it can.
+    fn make_cpu_serve_interrupts(&mut self, cpu: CpuId) {
+        if self.prepare_cpu_for_interrupts(cpu) {
+            self.serve_interrupts_run_task_or_idle(cpu);
         }
     }
 
-    /// A CPU has served an interrupt.
+    /// Does what follows from an interrupt that a CPU has served.
     #[inline(always)]
-    fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
+    fn act_on_served_interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
-            Interrupt::Completion(request) => self.serve_completion(cpu, request),
+            Interrupt::Completion(request) => self.act_on_served_completion(cpu, request),
             Interrupt::Reschedule => {}
-            _ => self.serve_other(cpu, interrupt),
+            _ => self.act_on_served_other_interrupt(cpu, interrupt),
         }
     }
 
-    /// A CPU has served a completion interrupt.
+    /// Does what follows from a completion interrupt that a CPU has served.
     #[inline(never)]
-    fn serve_completion(&mut self, cpu: CpuId, request: RequestId) {
-        if let Some(page_request) = self.complete(cpu, request) {
-            self.end_page_request(cpu, page_request);
+    fn act_on_served_completion(&mut self, cpu: CpuId, request: RequestId) {
+        if let Some(page_request) = self.deliver_completion(cpu, request) {
+            self.end_page_cache_request(cpu, page_request);
         }
     }
 
-    /// A CPU has served another interrupt.
+    /// Does what follows from any other interrupt that a CPU has served.
     #[inline(never)]
-    fn serve_other(&mut self, cpu: CpuId, interrupt: Interrupt) {
+    fn act_on_served_other_interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Tick => {
-                self.scheduler_tick(cpu);
-                self.rcu_tick(cpu);
+                self.handle_scheduler_tick(cpu);
+                self.check_rcu_at_tick(cpu);
             }
-            Interrupt::Timer(Timer::Background(source)) => self.background_timer(cpu, source),
-            Interrupt::Timer(Timer::Task(task)) => self.task_timer(cpu, task),
-            Interrupt::Timer(Timer::WriteBack) => self.look_for_old_pages(cpu),
-            Interrupt::Timer(Timer::Lease) => self.lease_timer(cpu),
-            Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
-            Interrupt::Frequency(clock) => self.wake_sugov(cpu, clock),
+            Interrupt::Timer(Timer::Background(source)) => {
+                self.handle_background_timer(cpu, source);
+            }
+            Interrupt::Timer(Timer::Task(task)) => self.handle_task_timer(cpu, task),
+            Interrupt::Timer(Timer::WriteBack) => self.handle_write_back_timer(cpu),
+            Interrupt::Timer(Timer::Lease) => self.handle_psd_lease_timer(cpu),
+            Interrupt::Rcu => self.handle_rcu_soft_interrupt(cpu),
+            Interrupt::Frequency(clock) => self.wake_sugov_thread(cpu, clock),
             Interrupt::Completion(_)
             | Interrupt::Timer(Timer::FairServer)
             | Interrupt::Reschedule => {}
         }
     }
 
-    /// A CPU on which nothing is in progress serves interrupts, runs a task or goes idle.
-    fn run_next(&mut self, cpu: CpuId) {
+    /// Gives a CPU with nothing in progress something to do: pending interrupts first, then a task, else it goes idle.
+    fn serve_interrupts_run_task_or_idle(&mut self, cpu: CpuId) {
         loop {
-            if let Some(interrupt) = self.take_interrupt(cpu) {
+            if let Some(interrupt) = self.take_next_interrupt(cpu) {
                 let wakes = match interrupt {
-                    Interrupt::Completion(request) => self.completion_wakes(request),
+                    Interrupt::Completion(request) => self.completion_wakes_task(request),
                     _ => false,
                 };
-                let cost = self.setup.cost(interrupt, wakes);
-                if self.begin_interrupt(cpu, interrupt, cost) {
+                let cost = self.setup.interrupt_service_work(interrupt, wakes);
+                if self.begin_interrupt_work(cpu, interrupt, cost) {
                     return;
                 }
-                self.serve(cpu, interrupt);
+                self.act_on_served_interrupt(cpu, interrupt);
                 continue;
             }
             let must_run = self.cpus[cpu].run_queue.has_task();
-            if self.goes_on_polling(cpu, must_run) {
+            if self.continue_polling_or_end_idle(cpu, must_run) {
                 return;
             }
             if must_run {
                 self.leave_idle_loop(cpu);
-            } else if !self.take_over_waiting(cpu) {
+            } else if !self.take_over_waiting_task_before_idle(cpu) {
                 self.enter_idle(cpu);
-                debug_assert!(self.clock_is_armed(cpu));
+                debug_assert!(self.clock_event_is_scheduled(cpu));
                 return;
             }
-            match self.run_task(cpu) {
+            match self.pick_and_run_task(cpu) {
                 TaskTurn::Free => {}
-                turn => return self.follow_task(cpu, turn),
+                turn => return self.continue_after_task_turn(cpu, turn),
             }
         }
     }
 
-    /// A CPU goes on after a task's turn.
+    /// Gives a CPU something to do after a task's turn, if the task leaves it free.
     #[inline(always)]
-    fn follow_task(&mut self, cpu: CpuId, turn: TaskTurn) {
+    fn continue_after_task_turn(&mut self, cpu: CpuId, turn: TaskTurn) {
         match turn {
             TaskTurn::Busy => {}
-            TaskTurn::Free => self.run_next(cpu),
+            TaskTurn::Free => self.serve_interrupts_run_task_or_idle(cpu),
             TaskTurn::Ended(job) => {
-                self.run_next(cpu);
-                self.end_job_process(job);
+                self.serve_interrupts_run_task_or_idle(cpu);
+                self.end_process_of_job(job);
             }
         }
     }
 
-    /// A drive has finished a request, or a piece.
+    /// Follows up a request, or piece, that a drive has finished: interrupts a CPU now or later.
     #[inline(always)]
-    fn served(&mut self, request: RequestId) {
-        match self.end_service(request) {
-            Notice::Now => self.notify(request),
-            Notice::Collected(queue) => self.notify_collected(queue),
+    fn handle_request_served_by_drive(&mut self, request: RequestId) {
+        match self.end_drive_service(request) {
+            Notice::Now => self.interrupt_for_completion(request),
+            Notice::Collected(queue) => self.interrupt_for_coalesced_completions(queue),
             Notice::Later => {}
         }
     }
 
-    /// Interrupts for a queue's collected completions.
+    /// Interrupts CPUs for a queue's coalesced completions.
     #[inline(never)]
-    fn notify_collected(&mut self, queue: usize) {
-        for request in self.take_collected(queue) {
-            self.notify(request);
+    fn interrupt_for_coalesced_completions(&mut self, queue: usize) {
+        for request in self.take_coalesced_completions(queue) {
+            self.interrupt_for_completion(request);
         }
     }
 
-    /// Interrupts for a completion.
+    /// Interrupts the right CPU for a request's completion.
     #[inline(always)]
-    fn notify(&mut self, request: RequestId) {
-        let cpu = self.completion_cpu(request);
-        self.interrupt(cpu, Interrupt::Completion(request));
+    fn interrupt_for_completion(&mut self, request: RequestId) {
+        let cpu = self.count_and_return_completion_cpu(request);
+        self.interrupt_cpu(cpu, Interrupt::Completion(request));
     }
 
-    /// Passes the turn on, until a CPU with the turn works, or nobody wants the turn.
+    /// Passes the emulator's turn on until a CPU with the turn works, or nobody wants the turn.
     #[inline(never)]
-    fn pass_turns(&mut self) {
-        while let Some((cpu, waiting)) = self.pass_turn() {
-            self.take_turn(cpu, waiting);
+    fn pass_turns_until_a_cpu_works(&mut self) {
+        while let Some((cpu, waiting)) = self.pass_turn_to_next_cpu() {
+            self.do_what_waited_for_turn(cpu, waiting);
         }
-        self.emulator.schedule_player(&mut self.context);
+        self.emulator.schedule_player_event(&mut self.context);
     }
 
-    /// A CPU gets the turn, and does everything that waits for the turn.
-    fn take_turn(&mut self, cpu: CpuId, waiting: Waiting) {
-        if waiting.is_cut() {
-            self.resume_phase(cpu);
+    /// Makes a CPU that gets the turn do everything that has waited for its turn.
+    fn do_what_waited_for_turn(&mut self, cpu: CpuId, waiting: Waiting) {
+        if waiting.has_cut_work() {
+            self.resume_stopped_work(cpu);
         }
         if waiting.has_phase_end() {
-            self.end_phase(cpu);
+            self.handle_phase_end(cpu);
         }
-        if waiting.has_interrupt() && self.cpus[cpu].has_interrupt() {
-            self.kick(cpu);
+        if waiting.has_interrupt() && self.cpus[cpu].has_pending_interrupt() {
+            self.make_cpu_serve_interrupts(cpu);
         }
     }
 }

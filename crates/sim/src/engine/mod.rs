@@ -35,7 +35,7 @@ use crate::task::workload::WorkloadState;
 
 use self::counted::WarmUp;
 
-/// The state of a run.
+/// A run's whole state: the context, and every mechanism's part.
 pub(crate) struct Engine<'a, O> {
     pub(crate) context: Context<'a, O>,
     pub(crate) setup: &'a Setup,
@@ -51,17 +51,17 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) drives: Vec<Drive>,
     pub(crate) emulator: Emulator,
     pub(crate) recorder: Recorder,
-    /// If CPUs wait for grace periods.
+    /// RCU's grace periods, if the machine's CPUs wait for them.
     pub(crate) rcu: Option<GracePeriods>,
-    /// If somebody writes into the page cache.
+    /// The page cache, if any job writes into it.
     pub(crate) cache: Option<Box<WriteBack>>,
-    /// Counts by the end of the warm-up, once over.
+    /// Totals by the end of the warm-up; `None` before, and without a warm-up.
     warm_up: Option<Box<WarmUp>>,
     drives_before: Vec<Option<DriveTotals>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
-    /// A run about to begin.
+    /// Creates a run, and starts everything that begins at time 0.
     pub(crate) fn new(
         setup: &'a Setup,
         cpus: Vec<Cpu<'a>>,
@@ -70,17 +70,24 @@ impl<'a, O: Observer> Engine<'a, O> {
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
-        let queues = setup.completion.collecting_queues(drives.len());
-        // Nothing happens in a drive by itself, unless somebody looks.
+        let queues = setup.completion.coalescing_queue_count(drives.len());
+        // A drive has no own events unless an observer watches its power state.
         let watched_drives = if O::WATCHES { drives.len() } else { 0 };
         let calendar = Calendar::new(cpus.len(), domains.len(), queues, watched_drives);
         let sources = setup.background.len();
         let random = Streams::new(seed, cpus.len(), sources, setup.cpu.has_random_exits());
-        let timers_migrate = setup.background.iter().any(BackgroundSetup::migrates);
+        let timers_migrate = setup
+            .background
+            .iter()
+            .any(BackgroundSetup::has_migratory_timer);
         let mut engine = Self {
             context: Context::new(calendar, random, observer),
             migratory_timers: MigratoryTimers::new(if timers_migrate { sources } else { 0 }),
-            clock_control: ClockControl::new(&setup.frequency, setup.power.has_limit(), &domains),
+            clock_control: ClockControl::new(
+                &setup.frequency,
+                setup.power.has_power_limit(),
+                &domains,
+            ),
             domains,
             power: PowerTracker::new(&setup.power, &setup.frequency, &setup.topology),
             scheduler: Scheduler::default(),
@@ -88,50 +95,50 @@ impl<'a, O: Observer> Engine<'a, O> {
             workload: WorkloadState::new(setup),
             requests: Requests::new(queues),
             drives,
-            emulator: setup.emulator(),
+            emulator: setup.create_emulator(),
             recorder: Recorder::default(),
-            rcu: setup.grace_periods(),
+            rcu: setup.create_grace_periods(),
             cache: None,
             warm_up: None,
             drives_before: Vec::new(),
             cpus,
             setup,
         };
-        engine.start();
+        engine.start_all_at_time_zero();
         engine
     }
 
-    /// Starts everything that begins with the run.
-    fn start(&mut self) {
-        self.start_background();
-        self.start_write_back();
-        self.start_sugov();
-        (0..self.drives.len()).for_each(|drive| self.observe_drive(drive));
-        (0..self.domains.len()).for_each(|domain| self.observe_frequency(domain));
+    /// Starts everything that begins at time 0: background work, clocks, the first jobs, threads.
+    fn start_all_at_time_zero(&mut self) {
+        self.create_background_workers();
+        self.create_page_cache_and_flusher();
+        self.create_sugov_threads();
+        (0..self.drives.len()).for_each(|drive| self.tell_observer_of_drive_state(drive));
+        (0..self.domains.len()).for_each(|domain| self.tell_observer_of_frequency(domain));
         for cpu in 0..self.cpus.len() {
             self.enter_idle(cpu);
-            self.arm_clock(cpu);
+            self.schedule_next_clock_event(cpu);
         }
-        self.start_clocks();
-        self.start_next_group();
-        self.start_threads();
+        self.start_slots_of_awake_clusters();
+        self.start_next_job_group();
+        self.create_rtapp_threads();
     }
 
-    fn finish(mut self, events: u64) -> Finished {
-        (0..self.cpus.len()).for_each(|cpu| self.charge(cpu));
-        self.end_uncore_slots();
+    fn finish_run(mut self, events: u64) -> Finished {
+        (0..self.cpus.len()).for_each(|cpu| self.account_work_until_now(cpu));
+        self.end_due_uncore_slots();
         let now = self.context.now();
-        let mut cpus = self.cpu_totals();
-        self.power.finish(now);
+        let mut cpus = self.cpu_totals_by_now();
+        self.power.settle_all_times(now);
         self.context.end_observation();
         let programs = &self.setup.programs;
         let never_ran = (0..programs.task_count())
             .map(|program| self.why_never_ran(program))
             .collect();
-        let begin = self.leave_out_warm_up(&mut cpus);
-        let requests_from = self.workload.jobs().counts_from();
-        let is_capped = self.context.has_process() && programs.is_capped(now);
-        let migrations = self.scheduler.migrations();
+        let begin = self.subtract_warm_up(&mut cpus);
+        let requests_from = self.workload.jobs().first_counted_time();
+        let is_capped = self.context.has_unended_process() && programs.is_ended_by_cap(now);
+        let migrations = self.scheduler.migration_count();
         let (threads, jobs) = (self.workload).into_totals(never_ran, is_capped, migrations);
         Finished {
             span: Span::new(begin, now, requests_from, events),
@@ -146,11 +153,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                 let mut totals = self
                     .drives
                     .into_iter()
-                    .map(|d| d.finish(now))
+                    .map(|d| d.into_totals_at(now))
                     .collect::<Option<Vec<_>>>();
                 let before = self.drives_before.iter().flatten();
                 for (totals, before) in totals.iter_mut().flatten().zip(before) {
-                    totals.leave_out(before);
+                    totals.subtract_earlier(before);
                 }
                 totals
             },
@@ -158,7 +165,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-/// A run's remains.
+/// What a finished run leaves for its result.
 pub(crate) struct Finished {
     pub(crate) span: Span,
     pub(crate) power: PowerTracker,
@@ -167,8 +174,8 @@ pub(crate) struct Finished {
     pub(crate) recorder: Recorder,
     pub(crate) threads: ThreadTotals,
     pub(crate) jobs: JobTotals,
-    /// If somebody wrote into the page cache.
+    /// Totals of the page cache, if any job wrote into it.
     pub(crate) page_cache: Option<Totals>,
-    /// Totals by drive, if drives have power states.
+    /// Totals by drive; `None` if drives have no power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -8,22 +8,25 @@ use crate::engine::Engine;
 use crate::engine::counted::WarmUp;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Notes all counts by now, the end of the warm-up.
+    /// Notes all totals by now, the end of the warm-up, to be subtracted later.
     #[cold]
-    pub(crate) fn end_warm_up(&mut self) {
-        self.end_uncore_slots();
+    pub(crate) fn note_totals_at_end_of_warm_up(&mut self) {
+        self.end_due_uncore_slots();
         let now = self.context.now();
         let domains = self.domains.iter().map(|domain| {
             let mut domain = domain.clone();
             for cpu in &self.cpus[domain.cpus()] {
-                domain.charge_task(cpu.unaccounted_run(now));
+                domain.add_task_time(cpu.unaccounted_run_time(now));
             }
             domain
         });
-        let drives = self.drives.iter().map(|drive| drive.clone().finish(now));
+        let drives = self
+            .drives
+            .iter()
+            .map(|drive| drive.clone().into_totals_at(now));
         self.warm_up = Some(Box::new(WarmUp {
             ended: now,
-            cpus: self.cpu_totals(),
+            cpus: self.cpu_totals_by_now(),
             domains: domains.collect(),
             power: self.power.totals_until(now),
             drives: drives.collect(),
@@ -31,28 +34,34 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
-    /// Each CPU's totals by now.
-    pub(super) fn cpu_totals(&self) -> Vec<CpuTotals> {
+    /// Totals of each CPU until now.
+    pub(super) fn cpu_totals_by_now(&self) -> Vec<CpuTotals> {
         let totals = self.cpus.iter().map(|cpu| {
-            let down = self.power.cluster_down(cpu.cluster, self.context.now());
-            cpu.totals_until(self.context.now(), self.domains[cpu.domain].current(), down)
+            let down = self
+                .power
+                .cluster_time_down_until(cpu.cluster, self.context.now());
+            cpu.totals_until(
+                self.context.now(),
+                self.domains[cpu.domain].current_point_index(),
+                down,
+            )
         });
         totals.collect()
     }
 
-    /// Takes off the warm-up's counts, at the run's end. Returns when the warm-up ended.
-    pub(super) fn leave_out_warm_up(&mut self, cpus: &mut [CpuTotals]) -> u64 {
+    /// Subtracts the totals noted at the warm-up's end, at the end of the run. Returns when the warm-up ended; 0 without any.
+    pub(super) fn subtract_warm_up(&mut self, cpus: &mut [CpuTotals]) -> u64 {
         let Some(warm_up) = self.warm_up.take() else {
             return 0;
         };
         for (cpu, before) in cpus.iter_mut().zip(&warm_up.cpus) {
-            cpu.leave_out(before);
+            cpu.subtract_earlier(before);
         }
         for (domain, before) in self.domains.iter_mut().zip(&warm_up.domains) {
-            domain.leave_out(before, warm_up.ended, self.context.now());
+            domain.subtract_earlier(before, warm_up.ended, self.context.now());
         }
-        self.power.leave_out(&warm_up.power);
-        self.recorder.leave_out(warm_up.requests);
+        self.power.subtract_earlier(&warm_up.power);
+        self.recorder.subtract_warm_up(warm_up.requests);
         self.drives_before = warm_up.drives;
         warm_up.ended
     }

@@ -1,14 +1,14 @@
-//! Notices a run without progress.
+//! Detects a run without progress.
 
 use crate::error::Stuck;
 
-/// Looks at a run from time to time.
+/// Detects a run without progress, by a look at it from time to time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watchdog {
-    /// Simulated time in ns and finished requests at the last look.
+    /// Simulated time in ns, and number of finished requests, at the last look.
     now: u64,
     requests: u64,
-    /// Looks without a request in between, and when the first was.
+    /// Number of looks in a row without a finished request, and the time of the first.
     idle_looks: u64,
     idle_since: u64,
 }
@@ -23,7 +23,7 @@ impl Watchdog {
     const PATIENCE: u64 = 1 << 6;
 
     /// `requests` have been finished by `now`, in ns; `None` if the workload makes none.
-    pub(super) fn look(&mut self, now: u64, requests: Option<u64>) -> Result<(), Stuck> {
+    pub(super) fn check_progress(&mut self, now: u64, requests: Option<u64>) -> Result<(), Stuck> {
         if now == self.now {
             return Err(Stuck::Time {
                 at_ns: now,
@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn time_that_stands_still_is_noticed_at_once() {
         let mut watchdog = Watchdog::default();
-        watchdog.look(7, Some(1)).unwrap();
-        let stuck = watchdog.look(7, Some(2)).unwrap_err();
+        watchdog.check_progress(7, Some(1)).unwrap();
+        let stuck = watchdog.check_progress(7, Some(2)).unwrap_err();
         assert!(
             stuck.to_string().contains("stands still at 7 ns"),
             "{stuck}"
@@ -68,11 +68,11 @@ mod tests {
     fn a_run_without_requests_ends_after_a_while_and_one_with_them_never() {
         let mut watchdog = Watchdog::default();
         for look in 1..10 * Watchdog::PATIENCE {
-            watchdog.look(look, Some(look)).unwrap();
+            watchdog.check_progress(look, Some(look)).unwrap();
         }
         let from = 10 * Watchdog::PATIENCE;
         let stuck = (from..)
-            .find_map(|now| watchdog.look(now, Some(from)).err())
+            .find_map(|now| watchdog.check_progress(now, Some(from)).err())
             .unwrap();
         let Stuck::Requests { from_ns, to_ns, .. } = stuck else {
             panic!("{stuck}");
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(to_ns - from_ns, Watchdog::PATIENCE);
         let mut without = Watchdog::default();
         for now in 1..10 * Watchdog::PATIENCE {
-            without.look(now, None).unwrap();
+            without.check_progress(now, None).unwrap();
         }
     }
 }

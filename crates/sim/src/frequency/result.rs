@@ -8,9 +8,9 @@ use crate::frequency::clocks::{Domain, HwpBoostRun};
 /// One clock's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClockTime {
-    /// The first CPU on the clock.
+    /// Number of the first CPU on the clock.
     pub first_cpu: usize,
-    /// CPUs on the clock.
+    /// Number of CPUs on the clock.
     pub cpus: usize,
     /// Mean frequency in MHz over the time with CPUs powered; 0 if no CPU ever was.
     pub mean_mhz: f64,
@@ -35,12 +35,12 @@ pub struct FrequencyTime {
 }
 
 impl ClockTime {
-    /// A clock with the machine's CPUs, `time` ns after counting began, at `now`.
+    /// Figures of a clock in a run that ends at `now`, `time` ns after its warm-up; `cpus` are the totals of all CPUs.
     pub(crate) fn new(domain: &Domain, cpus: &[CpuTotals], time: u64, now: u64) -> Self {
         let frequencies = domain.frequencies();
         let mut powered_at = vec![0_u64; frequencies.len()];
         for cpu in &cpus[domain.cpus()] {
-            for (sum, powered) in powered_at.iter_mut().zip(cpu.powered()) {
+            for (sum, powered) in powered_at.iter_mut().zip(cpu.powered_time_by_opp()) {
                 *sum += powered;
             }
         }
@@ -63,10 +63,10 @@ impl ClockTime {
             } else {
                 0.0
             },
-            changes: domain.changes(),
+            changes: domain.frequency_change_count(),
             set_mhz: domain.khz_time_until(now) as f64 / time.max(1) as f64 / 1e3,
             residency,
-            hwp_boost: domain.hwp_boosts(),
+            hwp_boost: domain.hwp_boost_counts(),
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 pub(crate) struct FrequencySetup {
     pub(super) clusters: Vec<ClusterSetup>,
     policy: FreqPolicy,
-    /// The policy's name for people.
+    /// The frequency policy as users write it, for messages.
     name: String,
     tick: TickRate,
-    /// Time in interrupts is no task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    /// Whether time in interrupts counts for no task (`CONFIG_IRQ_TIME_ACCOUNTING`).
     irq_time_accounting: bool,
-    /// How many tasks could run counts for the frequency.
+    /// Whether the number of runnable tasks raises the frequency.
     counts_runnable: bool,
-    /// Work for schedutil's thread with each frequency change, if there is a thread.
+    /// Work of schedutil's thread for each frequency change; `None` if the driver needs no thread.
     pub(super) sugov: Option<Cycles>,
     sugov_interrupt: Cycles,
 }
@@ -43,26 +43,26 @@ impl FrequencySetup {
         let scheduler = &machine.scheduler;
         let has_thread = scheduler.sugov_kcycles.is_given();
         Ok(Self {
-            clusters: clusters(machine, topology, &policy)?,
+            clusters: compile_clusters(machine, topology, &policy)?,
             policy,
             name,
             tick: machine.tick_rate(),
             irq_time_accounting: machine.irq_time_accounting.value > 0.0,
-            counts_runnable: counts_runnable(machine, &policy),
+            counts_runnable: runnable_tasks_raise_frequency(machine, &policy),
             sugov: (has_thread && matches!(policy, FreqPolicy::Schedutil(_)))
-                .then(|| scheduler.sugov_kcycles.kilocycles()),
-            sugov_interrupt: scheduler.sugov_interrupt_kcycles.kilocycles(),
+                .then(|| scheduler.sugov_kcycles.kilocycles_to_cycles()),
+            sugov_interrupt: scheduler.sugov_interrupt_kcycles.kilocycles_to_cycles(),
         })
     }
 
-    /// All clocks, before anything runs.
+    /// Creates the state of all clocks, before anything runs.
     ///
     /// # Errors
     /// A cluster does not say what the policy needs.
-    pub(crate) fn clocks(&self) -> Result<Vec<Domain>, SimError> {
+    pub(crate) fn create_clocks(&self) -> Result<Vec<Domain>, SimError> {
         let mut clocks = Vec::new();
         for (number, cluster) in self.clusters.iter().enumerate() {
-            for cpus in cluster.shape.clocks() {
+            for cpus in cluster.shape.cpus_by_clock() {
                 clocks.push(Domain::new(
                     cluster,
                     number,
@@ -76,50 +76,53 @@ impl FrequencySetup {
         Ok(clocks)
     }
 
-    /// A cluster's clocks.
+    /// The clocks' figures of the cluster with this number.
     #[inline(always)]
     pub(crate) fn cluster(&self, number: usize) -> &ClusterSetup {
         &self.clusters[number]
     }
 
-    /// Operating points by cluster.
-    pub(crate) fn operating_points(&self) -> Vec<usize> {
+    /// Number of operating points by cluster.
+    pub(crate) fn operating_point_counts(&self) -> Vec<usize> {
         let tables = self.clusters.iter().map(|cluster| &cluster.table);
         tables.map(|table| table.as_slice().len()).collect()
     }
 
-    /// Thousands of cycles done by the fastest CPU in a second, in its own cycles.
-    pub(crate) fn fastest(&self) -> u32 {
+    /// Speed of the machine's fastest CPU in kHz: thousands of cycles on the biggest core per second.
+    pub(crate) fn fastest_cpu_khz(&self) -> u32 {
         let speeds = self.clusters.iter().filter_map(|c| c.speed.last());
         speeds.copied().max().unwrap_or(1)
     }
 
     /// Thousands of cycles on the biggest core done by a CPU in a second, at the highest own frequency.
-    pub(crate) fn top_speed(&self, cpu: CpuId) -> Option<u64> {
+    pub(crate) fn top_speed_khz(&self, cpu: CpuId) -> Option<u64> {
         let mut clusters = self.clusters.iter();
         let cluster = clusters.find(|cluster| cluster.shape.cpus().contains(&cpu))?;
         let speed = u64::from(cluster.speed.last().copied().unwrap_or(1));
         if cluster.fixed_speed {
             return Some(speed);
         }
-        let [own, highest] =
-            [cluster.own_limit(cpu), cluster.table.highest()].map(|f| u64::from(f.0));
+        let [own, highest] = [
+            cluster.highest_frequency_of_cpu(cpu),
+            cluster.table.highest(),
+        ]
+        .map(|f| u64::from(f.0));
         Some((speed * own / highest.max(1)).max(1))
     }
 
-    /// Whether how many tasks could run counts for the frequency.
+    /// Whether the number of runnable tasks raises the frequency.
     #[inline(always)]
-    pub(crate) fn counts_runnable(&self) -> bool {
+    pub(crate) fn runnable_tasks_raise_frequency(&self) -> bool {
         self.counts_runnable
     }
 
-    /// Work for schedutil's thread with each frequency change, if there is a thread.
-    pub(crate) fn sugov_cycles(&self) -> Option<Cycles> {
+    /// Work of schedutil's thread for each frequency change; `None` if the driver needs no thread.
+    pub(crate) fn sugov_thread_work(&self) -> Option<Cycles> {
         self.sugov
     }
 
-    /// Work in the interrupt that wakes schedutil's thread.
-    pub(crate) fn sugov_interrupt(&self) -> Cycles {
+    /// Work in cycles of the interrupt that wakes schedutil's thread.
+    pub(crate) fn sugov_interrupt_work(&self) -> Cycles {
         self.sugov_interrupt
     }
 }
@@ -129,7 +132,7 @@ const BOOSTS_RUNNABLE: (u16, u16, u16) = (6, 5, 0);
 
 /// Whether the number of runnable tasks raises the frequency: schedutil from [`BOOSTS_RUNNABLE`] on. An unknown kernel
 /// is as Linux 6.12.
-fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
+fn runnable_tasks_raise_frequency(machine: &Machine, frequency: &FreqPolicy) -> bool {
     let schedutil = match frequency {
         FreqPolicy::Schedutil(_) => true,
         FreqPolicy::AmdPstate(amd) => amd.governor == AmdGovernor::Schedutil,
@@ -142,7 +145,7 @@ fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
 const FIRST_WITH_PREFERRED_CORES: (u16, u16, u16) = (6, 9, 0);
 
 /// A core's speed per clock relative to the biggest core is capacity per kHz over the biggest core's capacity per kHz.
-fn clusters(
+fn compile_clusters(
     machine: &Machine,
     topology: &Topology,
     frequency: &FreqPolicy,
@@ -160,7 +163,7 @@ fn clusters(
             let table = FrequencyTable::new(c.frequencies())
                 .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
             let hwp = c.hwp_ramp_ms.is_given().then(|| HwpSetup {
-                ramp: c.hwp_ramp_ms.millis(),
+                ramp: c.hwp_ramp_ms.millis_to_time(),
                 full_at: c.hwp_full_at_percent.value / 100.0,
             });
             let base = Kilohertz((c.base_mhz.value * 1e3).round() as u32);
@@ -181,9 +184,9 @@ fn clusters(
                     })
                     .collect(),
                 fixed_speed: c.fixed_speed,
-                transition_latency: c.transition_latency_us.micros().0,
-                stall: c.clock_stall_us.micros().0,
-                slot: c.clock_slot_us.micros().0,
+                transition_latency: c.transition_latency_us.micros_to_time().0,
+                stall: c.clock_stall_us.micros_to_time().0,
+                slot: c.clock_slot_us.micros_to_time().0,
                 turbo: c
                     .turbo
                     .iter()
@@ -191,9 +194,13 @@ fn clusters(
                     .collect(),
                 base: c.base_mhz.is_given().then_some(base),
                 hwp,
-                cppc: c.cppc.as_ref().map(cppc),
+                cppc: c.cppc.as_ref().map(compile_cppc),
                 ranking: (c.cppc.iter())
-                    .flat_map(|cppc| cppc.ranking.iter().map(|rank| cppc.frequency(*rank)))
+                    .flat_map(|cppc| {
+                        cppc.ranking
+                            .iter()
+                            .map(|rank| cppc.frequency_at_performance(*rank))
+                    })
                     .collect(),
                 prefers_cores: ranks
                     && (c.cppc.as_ref())
@@ -207,7 +214,7 @@ fn capacity_per_khz(cluster: &machine::Cluster) -> f64 {
     f64::from(cluster.capacity) / f64::from(cluster.max_frequency().0)
 }
 
-fn cppc(figures: &Cppc) -> CppcSetup {
+fn compile_cppc(figures: &Cppc) -> CppcSetup {
     CppcSetup {
         scale: PerfScale {
             highest: figures.highest,
@@ -220,7 +227,7 @@ fn cppc(figures: &Cppc) -> CppcSetup {
         },
         registers: figures.registers,
         hardware: HwpSetup {
-            ramp: figures.ramp_ms.millis(),
+            ramp: figures.ramp_ms.millis_to_time(),
             full_at: figures.full_at_percent.value / 100.0,
         },
     }

@@ -4,11 +4,11 @@ use crate::core::basics::TaskId;
 use crate::frequency::clocks::Domain;
 use crate::frequency::setup::FrequencySetup;
 
-/// Hardware slots and kernel threads behind the clocks.
+/// The hardware's time slots, and schedutil's threads, which change clocks.
 #[derive(Debug)]
 pub(crate) struct ClockControl {
     pub(super) slots: ClockSlots,
-    /// schedutil's threads, by clock, if there are any.
+    /// schedutil's threads by clock; empty if the driver needs none.
     sugov: Vec<TaskId>,
 }
 
@@ -21,13 +21,13 @@ impl ClockControl {
         }
     }
 
-    /// Adds schedutil's thread for the next clock.
-    pub(crate) fn add_sugov(&mut self, task: TaskId) {
+    /// Adds the task of schedutil's thread for the next clock.
+    pub(crate) fn add_sugov_thread(&mut self, task: TaskId) {
         self.sugov.push(task);
     }
 
-    /// schedutil's thread for a clock.
-    pub(crate) fn sugov(&self, clock: usize) -> TaskId {
+    /// The task of schedutil's thread for a clock.
+    pub(crate) fn sugov_thread(&self, clock: usize) -> TaskId {
         self.sugov[clock]
     }
 }
@@ -37,11 +37,11 @@ impl ClockControl {
 /// A sleeping cluster has no slots, which would change nothing. A wake-up makes up for the decisions meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct ClockSlots {
-    /// By cluster; empty if no cluster has any.
+    /// State of the slots by cluster; empty if no cluster uses slots.
     pub(super) clusters: Vec<ClusterSlots>,
-    /// By CPU: how often it had gone idle at the end of the last slot.
+    /// By CPU, how often it had gone idle by the end of the last slot.
     pub(super) times_idle: Vec<u64>,
-    /// By CPU: whether it has been awake in the present slot.
+    /// By CPU, whether it was awake at any time in the last slot.
     pub(super) active: Vec<bool>,
 }
 
@@ -63,7 +63,7 @@ impl ClockSlots {
             .collect();
         for domain in domains {
             let has_slots = setup.clusters[domain.cluster()].slot > 0;
-            slots[domain.cluster()].used |= has_slots && domain.follows_slots();
+            slots[domain.cluster()].used |= has_slots && domain.follows_hardware_slots();
         }
         if !slots.iter().any(|c| c.used) {
             return Self::default();

@@ -1,4 +1,4 @@
-//! A request's time by part.
+//! Sums and means of requests' latency by part.
 //!
 //! A request's way is cut at certain points in time. Each stretch between two cuts goes to one part, or is divided
 //! among several, so that the parts add up to the latency to the nanosecond.
@@ -18,22 +18,22 @@ pub struct LatencyBucket {
     pub requests: u64,
 }
 
-/// Some requests' mean parts in microseconds.
+/// Mean latency parts of some requests, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Attribution {
     /// CPU work from the system call to the drive, at the CPU's full speed.
     pub submission: f64,
-    /// Waiting for the drive to begin.
+    /// Waiting in the drive's queue until the drive begins.
     pub queueing: f64,
-    /// The drive leaving a low-power state.
+    /// The drive leaves a low-power state.
     pub drive_wake: f64,
-    /// The drive at work.
+    /// The drive serves the request.
     pub drive_service: f64,
     /// Work in the completion interrupt at full speed, and inter-processor interrupts.
     pub interrupt_delivery: f64,
     /// CPUs leaving idle states and refilling their caches.
     pub idle_exit: f64,
-    /// What CPU work took longer than at full speed.
+    /// Extra time for CPU work at less than full speed.
     pub frequency_shortfall: f64,
     /// Waiting for a CPU that does something else.
     pub waiting_to_run: f64,
@@ -58,7 +58,7 @@ impl Attribution {
     }
 
     /// The parts with their titles, in the order of a request's way.
-    pub fn parts(&self) -> [(&'static str, f64); PARTS] {
+    pub fn titled_parts(&self) -> [(&'static str, f64); PARTS] {
         [
             ("submission", self.submission),
             ("queueing", self.queueing),
@@ -76,14 +76,14 @@ impl Attribution {
 /// Buckets per doubling of the latency, as a power of two: each is at most 3 % wide.
 const BITS: u32 = 5;
 
-/// Sums of parts over requests of about the same latency.
+/// Summed latency parts of requests with about the same latency, in ns.
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     requests: u64,
     sums: [u128; PARTS],
 }
 
-/// Collects the parts of requests by latency. Its size does not depend on their number.
+/// Sums requests' latency parts, by latency. Its size does not depend on the number of requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collector {
     buckets: Vec<Bucket>,
@@ -91,10 +91,10 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Adds a request of this latency, the sum of its parts.
+    /// Adds a finished request's parts and its latency, the sum of the parts.
     #[inline(always)]
-    pub(crate) fn add(&mut self, parts: &Parts, latency: u64) {
-        let index = bucket_of::<BITS>(latency);
+    pub(crate) fn add_request(&mut self, parts: &Parts, latency: u64) {
+        let index = bucket_index::<BITS>(latency);
         if index >= self.buckets.len() {
             self.buckets.resize_with(index + 1, Bucket::default);
         }
@@ -106,22 +106,22 @@ impl Collector {
         self.requests += 1;
     }
 
-    /// How many requests there were of each latency.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = LatencyBucket> {
+    /// Number of requests by latency, shortest first; latencies without requests are left out.
+    pub(crate) fn latency_buckets(&self) -> impl Iterator<Item = LatencyBucket> {
         let filled = self
             .buckets
             .iter()
             .enumerate()
             .filter(|(_, b)| b.requests > 0);
         filled.map(|(index, bucket)| LatencyBucket {
-            low: lowest_of::<BITS>(index),
-            high: lowest_of::<BITS>(index + 1) - 1,
+            low: lowest_latency_in_bucket::<BITS>(index),
+            high: lowest_latency_in_bucket::<BITS>(index + 1) - 1,
             requests: bucket.requests,
         })
     }
 
-    /// The mean over all requests.
-    pub(crate) fn mean(&self) -> Attribution {
+    /// Mean latency parts over all requests.
+    pub(crate) fn mean_attribution(&self) -> Attribution {
         let mut sums = [0; PARTS];
         for bucket in &self.buckets {
             for (sum, part) in sums.iter_mut().zip(bucket.sums) {
@@ -131,8 +131,8 @@ impl Collector {
         Attribution::new(&sums, self.requests)
     }
 
-    /// The mean over the requests whose latency is within 3 % of this quantile's.
-    pub(crate) fn at_quantile(&self, quantile: f64) -> Attribution {
+    /// Mean latency parts of the requests whose latency is within 3 % of a quantile's, 0 to 1.
+    pub(crate) fn attribution_at_quantile(&self, quantile: f64) -> Attribution {
         let rank = (self.requests as f64 * quantile).ceil().max(1.0) as u64;
         let mut seen = 0;
         for bucket in &self.buckets {
@@ -145,15 +145,15 @@ impl Collector {
     }
 }
 
-/// The bucket of a latency: `2^BITS` of them to each doubling, from twice as many on; exact below that.
+/// Index of a latency's bucket: `2^BITS` buckets for each doubling of the latency; short latencies have one bucket each.
 #[inline(always)]
-pub(crate) fn bucket_of<const BITS: u32>(latency: u64) -> usize {
+pub(crate) fn bucket_index<const BITS: u32>(latency: u64) -> usize {
     let magnitude = (64 - latency.leading_zeros()).saturating_sub(BITS + 1);
     ((u64::from(magnitude) << BITS) + (latency >> magnitude)) as usize
 }
 
-/// The shortest latency of a bucket.
-pub(crate) fn lowest_of<const BITS: u32>(bucket: usize) -> u64 {
+/// Shortest latency in ns that belongs to a bucket.
+pub(crate) fn lowest_latency_in_bucket<const BITS: u32>(bucket: usize) -> u64 {
     let magnitude = (bucket >> BITS).saturating_sub(1);
     ((bucket - (magnitude << BITS)) as u64) << magnitude
 }
@@ -167,11 +167,11 @@ mod tests {
     proptest! {
         #[test]
         fn buckets_are_in_order_and_narrow(latency in 0_u64..1 << 62) {
-            let (this, next) = (bucket_of::<BITS>(latency), bucket_of::<BITS>(latency + 1));
+            let (this, next) = (bucket_index::<BITS>(latency), bucket_index::<BITS>(latency + 1));
             prop_assert!(next == this || next == this + 1);
             let wider = latency + latency / 31 + 1;
-            prop_assert!(bucket_of::<BITS>(wider) > this);
-            prop_assert!(lowest_of::<BITS>(this) <= latency && latency < lowest_of::<BITS>(this + 1));
+            prop_assert!(bucket_index::<BITS>(wider) > this);
+            prop_assert!(lowest_latency_in_bucket::<BITS>(this) <= latency && latency < lowest_latency_in_bucket::<BITS>(this + 1));
         }
     }
 }

@@ -4,24 +4,24 @@ use serde::Serialize;
 
 use crate::core::basics::NEVER;
 
-/// Batches with equal time, half of them in each half of a run.
+/// Number of batches of equal time that a run is divided into, half of them in each half.
 const BATCHES: usize = 16;
 
-/// Student's distribution with `BATCHES - 2` degrees of freedom, at 99 %.
+/// Quantile of Student's distribution with `BATCHES - 2` degrees of freedom, at 99 %.
 const QUANTILE: f64 = 2.977;
 
 /// How mean latency changed within a run: second half against first, in percent of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Drift {
-    /// The change.
+    /// Change of the mean latency from the first half to the second, in percent.
     pub percent: f64,
-    /// Half the interval's width at 99 %, from the spread between one sixteenth of the run and the next.
+    /// Half the width of the change's 99 % confidence interval, from the spread between neighbouring sixteenths of the run.
     pub interval_percent: f64,
 }
 
 impl Drift {
-    /// Whether the change is more than chance, and big enough to matter.
-    pub fn is_sure(&self) -> bool {
+    /// Whether the drift is more than chance, and more than 2 percent.
+    pub fn is_significant(&self) -> bool {
         self.percent.abs() > self.interval_percent.max(2.0)
     }
 }
@@ -30,7 +30,7 @@ impl Drift {
 #[derive(Debug)]
 pub(crate) struct Batches {
     length: u64,
-    /// When the present batch ends; never, if nobody asks.
+    /// Time in ns when the present batch ends; never without batches.
     ends: u64,
     sums: Vec<(u64, u128)>,
 }
@@ -46,7 +46,7 @@ impl Default for Batches {
 }
 
 impl Batches {
-    /// Divides the time between these two, in ns.
+    /// Divides the time between `begin` and `end`, in ns, into equal batches.
     pub(crate) fn between(begin: u64, end: u64) -> Self {
         let length = end.saturating_sub(begin) / BATCHES as u64;
         if length == 0 {
@@ -59,11 +59,11 @@ impl Batches {
         }
     }
 
-    /// A request with this latency in ns has ended.
+    /// Adds a request that ended at `now`, with its latency in ns, to the present batch.
     #[inline(always)]
-    pub(crate) fn add(&mut self, now: u64, latency: u64) {
+    pub(crate) fn add_request(&mut self, now: u64, latency: u64) {
         if now >= self.ends {
-            self.go_on(now);
+            self.begin_batch_at(now);
         }
         if let Some((requests, sum)) = self.sums.last_mut() {
             *requests += 1;
@@ -72,7 +72,7 @@ impl Batches {
     }
 
     #[cold]
-    fn go_on(&mut self, now: u64) {
+    fn begin_batch_at(&mut self, now: u64) {
         while now >= self.ends && self.sums.len() < BATCHES {
             self.sums.push((0, 0));
             self.ends = self.ends.saturating_add(self.length);
@@ -82,8 +82,8 @@ impl Batches {
         }
     }
 
-    /// `None` where a batch has no request.
-    pub(crate) fn drift(&self) -> Option<Drift> {
+    /// Change of mean latency from the run's first half to its second; `None` if a batch has no request.
+    pub(crate) fn latency_drift(&self) -> Option<Drift> {
         let means = self
             .sums
             .iter()
@@ -113,9 +113,9 @@ mod tests {
     fn drift(latency: impl Fn(u64) -> u64) -> Option<Drift> {
         let mut batches = Batches::between(1_000, 161_000);
         for now in (1_000..161_000).step_by(100) {
-            batches.add(now, latency(now));
+            batches.add_request(now, latency(now));
         }
-        batches.drift()
+        batches.latency_drift()
     }
 
     #[test]
@@ -132,11 +132,11 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_too_few_requests_or_no_time() {
-        assert_eq!(Batches::default().drift(), None);
+        assert_eq!(Batches::default().latency_drift(), None);
         let mut few = Batches::between(0, 160);
-        few.add(3, 1);
-        few.add(159, 1);
-        assert_eq!(few.drift(), None);
-        assert_eq!(Batches::between(5, 10).drift(), None);
+        few.add_request(3, 1);
+        few.add_request(159, 1);
+        assert_eq!(few.latency_drift(), None);
+        assert_eq!(Batches::between(5, 10).latency_drift(), None);
     }
 }

@@ -7,7 +7,7 @@ use crate::observe::attribution::Attribution;
 /// A run's request latency in microseconds. Percentiles are within 0.1 %.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
-    /// Arithmetic mean.
+    /// Arithmetic mean of all request latencies.
     pub mean: f64,
     /// Mean over reads; 0 without any.
     pub read_mean: f64,

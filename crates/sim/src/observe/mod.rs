@@ -1,4 +1,4 @@
-//! What a run shows: latencies and their parts, and every step for an observer.
+//! What a run shows: request latencies and their parts, and every step that an observer is told.
 
 pub(crate) mod attribution;
 pub(crate) mod batches;

@@ -4,11 +4,13 @@ use hdrhistogram::Histogram;
 
 use crate::block::request::Request;
 use crate::core::basics::Direction;
-use crate::observe::attribution::{Collector, LatencyBucket, bucket_of, lowest_of};
+use crate::observe::attribution::{
+    Collector, LatencyBucket, bucket_index, lowest_latency_in_bucket,
+};
 use crate::observe::batches::{Batches, Drift};
 use crate::observe::latency::{Latency, LatencyParts};
 
-/// Significant figures that the latency histogram keeps.
+/// Decimal digits of precision in the latency histogram.
 const FIGURES: u8 = 3;
 /// Longest latency that the histogram tells from longer ones, in ns: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
@@ -16,7 +18,7 @@ const LONGEST: u64 = 3_600_000_000_000;
 /// The histogram's buckets per doubling, as a power of two.
 const BITS: u32 = 10;
 
-/// Counts, latencies and parts of a run's requests. Arrays have reads before writes.
+/// Counts, latencies and latency parts of a run's requests. Arrays have reads before writes.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     requests: [u64; 2],
@@ -24,108 +26,113 @@ pub(crate) struct Recorder {
     /// In ns.
     latency_sums: [u128; 2],
     warm_up: WarmUpCounts,
-    /// Requests in each of the histogram's buckets, as far as there are any.
+    /// Number of finished requests by latency bucket, up to the longest latency seen.
     latencies: Vec<u64>,
     parts: Collector,
-    /// Latency through the run.
+    /// Mean latency through the run, in batches of time.
     batches: Batches,
 }
 
-/// What counts in a warm-up as well, and is taken off at its end.
+/// Counts that begin before the warm-up's end, so that the warm-up's part is subtracted later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WarmUpCounts {
     /// Completion interrupts.
     completions: u64,
     /// Completion interrupts on the CPU that had submitted the request.
     same_cpu: u64,
-    /// Requests that do not count, because their process had just started (`ramp_time`).
+    /// Requests left out of all figures, because they ended within their job's `ramp_time`.
     ramped: u64,
 }
 
 impl Recorder {
-    /// Requests count between two times, if all that count are known to lie there.
-    pub(crate) fn expect_requests_between(&mut self, begin: u64, end: u64) {
+    /// Prepares batches of time for drift, if all counted requests end between two times.
+    pub(crate) fn prepare_batches_between(&mut self, begin: u64, end: u64) {
         self.batches = Batches::between(begin, end);
     }
 
-    /// Takes note of a completion interrupt.
-    pub(crate) fn completion(&mut self, on_same_cpu: bool) {
+    /// Counts a completion interrupt, and whether it came to the submitting CPU.
+    pub(crate) fn count_completion_interrupt(&mut self, on_same_cpu: bool) {
         self.warm_up.completions += 1;
         self.warm_up.same_cpu += u64::from(on_same_cpu);
     }
 
-    /// A request is back in user space now. It counts from `counts_from` on.
+    /// Records a request that is back in user space now; before `counts_from`, the request is left out of all figures.
     #[inline(always)]
-    pub(crate) fn finish(&mut self, request: &Request, now: u64, counts_from: u64) {
-        let latency = request.latency(now);
+    pub(crate) fn record_finished_request(
+        &mut self,
+        request: &Request,
+        now: u64,
+        counts_from: u64,
+    ) {
+        let latency = request.latency_if_ended_at(now);
         if now < counts_from {
             self.warm_up.ramped += 1;
             return;
         }
-        self.batches.add(now, latency);
+        self.batches.add_request(now, latency);
         let direction = request.direction as usize;
         self.requests[direction] += 1;
         self.bytes[direction] += request.bytes;
         self.latency_sums[direction] += u128::from(latency);
-        let bucket = bucket_of::<BITS>(latency);
+        let bucket = bucket_index::<BITS>(latency);
         if bucket >= self.latencies.len() {
             self.latencies.resize(bucket + 1, 0);
         }
         self.latencies[bucket] += 1;
-        self.parts.add(request.parts(), latency);
+        self.parts.add_request(request.attributed_parts(), latency);
     }
 
-    /// What has been counted up to the end of a warm-up.
+    /// The counts so far that include the warm-up, to be subtracted later.
     pub(crate) fn warm_up_counts(&self) -> WarmUpCounts {
         self.warm_up
     }
 
-    /// Takes off what was counted in the warm-up.
-    pub(crate) fn leave_out(&mut self, before: WarmUpCounts) {
+    /// Subtracts what was counted in the warm-up.
+    pub(crate) fn subtract_warm_up(&mut self, before: WarmUpCounts) {
         self.warm_up.completions -= before.completions;
         self.warm_up.same_cpu -= before.same_cpu;
         self.warm_up.ramped -= before.ramped;
     }
 
-    /// Requests that count: reads and writes.
-    pub(crate) fn requests(&self) -> [u64; 2] {
+    /// Number of counted reads, and of counted writes.
+    pub(crate) fn counted_requests(&self) -> [u64; 2] {
         self.requests
     }
 
-    /// Bytes of the reads and of the writes that count.
-    pub(crate) fn bytes(&self) -> [u64; 2] {
+    /// Bytes of the counted reads, and of the counted writes.
+    pub(crate) fn counted_bytes(&self) -> [u64; 2] {
         self.bytes
     }
 
-    /// Requests that have ended, whether they count or not.
-    pub(crate) fn finished(&self) -> u64 {
+    /// Number of finished requests, those in a `ramp_time` included.
+    pub(crate) fn finished_request_count(&self) -> u64 {
         self.requests.iter().sum::<u64>() + self.warm_up.ramped
     }
 
-    /// Share of the completion interrupts on the CPU that had submitted the request.
+    /// Share of completion interrupts, 0 to 1, that came to the submitting CPU.
     pub(crate) fn same_cpu_share(&self) -> f64 {
         self.warm_up.same_cpu as f64 / self.warm_up.completions.max(1) as f64
     }
 
-    /// How latency changed within the run.
-    pub(crate) fn drift(&self) -> Option<Drift> {
-        self.batches.drift()
+    /// Change of mean latency within the run; `None` if its requests are too few to tell.
+    pub(crate) fn latency_drift(&self) -> Option<Drift> {
+        self.batches.latency_drift()
     }
 
-    /// Requests by latency.
-    pub(crate) fn buckets(&self) -> impl Iterator<Item = LatencyBucket> {
-        self.parts.buckets()
+    /// Number of counted requests by latency, shortest first.
+    pub(crate) fn latency_buckets(&self) -> impl Iterator<Item = LatencyBucket> {
+        self.parts.latency_buckets()
     }
 
-    /// Mean latencies and percentiles.
-    pub(crate) fn latency(&self) -> Latency {
-        let histogram = self.histogram();
+    /// Mean, percentiles and maximum of the counted requests' latency.
+    pub(crate) fn latency_summary(&self) -> Latency {
+        let histogram = self.latency_histogram();
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         let requests = histogram.len().max(1) as f64;
         Latency {
             mean: self.latency_sums.iter().sum::<u128>() as f64 / requests / 1e3,
-            read_mean: self.mean_latency(Direction::Read),
-            write_mean: self.mean_latency(Direction::Write),
+            read_mean: self.mean_latency_us(Direction::Read),
+            write_mean: self.mean_latency_us(Direction::Write),
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
@@ -134,30 +141,30 @@ impl Recorder {
         }
     }
 
-    /// The mean parts of all requests, and of those at a percentile.
+    /// Mean latency parts of all counted requests, and of the requests at each percentile.
     pub(crate) fn latency_parts(&self) -> LatencyParts {
         LatencyParts {
-            mean: self.parts.mean(),
-            p50: self.parts.at_quantile(0.5),
-            p90: self.parts.at_quantile(0.9),
-            p99: self.parts.at_quantile(0.99),
-            p999: self.parts.at_quantile(0.999),
+            mean: self.parts.mean_attribution(),
+            p50: self.parts.attribution_at_quantile(0.5),
+            p90: self.parts.attribution_at_quantile(0.9),
+            p99: self.parts.attribution_at_quantile(0.99),
+            p999: self.parts.attribution_at_quantile(0.999),
         }
     }
 
-    /// In us.
-    fn mean_latency(&self, direction: Direction) -> f64 {
+    /// Mean latency of the requests in one direction, in us.
+    fn mean_latency_us(&self, direction: Direction) -> f64 {
         let requests = self.requests[direction as usize].max(1);
         self.latency_sums[direction as usize] as f64 / requests as f64 / 1e3
     }
 
-    /// The latencies in ns. That they are filled in now, bucket by bucket, gives the same histogram.
-    fn histogram(&self) -> Histogram<u64> {
+    /// Histogram of latencies in ns, filled from the buckets at once, with the same result as request by request.
+    fn latency_histogram(&self) -> Histogram<u64> {
         #[expect(clippy::expect_used, reason = "the bounds are constants")]
         let mut histogram = Histogram::new_with_bounds(1, LONGEST, FIGURES).expect("valid bounds");
         for (bucket, requests) in self.latencies.iter().enumerate() {
             if *requests > 0 {
-                histogram.saturating_record_n(lowest_of::<BITS>(bucket), *requests);
+                histogram.saturating_record_n(lowest_latency_in_bucket::<BITS>(bucket), *requests);
             }
         }
         histogram

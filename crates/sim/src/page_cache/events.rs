@@ -15,30 +15,30 @@ use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage}
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
-/// Pages copied between two looks at the limits for dirty pages.
+/// Pages that a writer copies between two looks at the limits for dirty pages.
 const PIECE: u64 = 256;
 
 /// Requests that have to end before tasks go on that wait for free depth (`wbt_rqw_done()`, Linux 6.12).
 const FREE_AT_LEAST: usize = 2;
 
-/// A task's next action in a call.
+/// What a task does next in a page cache call.
 enum Turn {
     Work(Cycles),
-    /// Be held back until a time.
+    /// Be held back until a time in ns, because too many pages are dirty.
     Pause(u64),
     Sleep {
         iowait: bool,
     },
-    /// Submit a request to read or write these pages; without pages: a flush.
+    /// Submit a request to read or write these pages; a flush if there are none.
     Send(Pages),
     /// Return.
     End,
 }
 
-/// A task's state after a part of a call.
+/// What a task does after a part of a page cache call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallTurn {
-    /// The task works on the next part.
+    /// The task works on the next part of the call.
     Works,
     /// The task sleeps, and the CPU is free.
     Sleeps,
@@ -47,13 +47,13 @@ pub(crate) enum CallTurn {
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Makes the page cache, if any job writes into it, and the kernel's flusher thread.
-    pub(crate) fn start_write_back(&mut self) {
+    /// Creates the page cache and the kernel's flusher thread, if any job writes into the cache.
+    pub(crate) fn create_page_cache_and_flusher(&mut self) {
         let Some(setup) = self.setup.page_cache else {
             return;
         };
         let flusher = self.tasks.len();
-        self.tasks.push(Task::flusher());
+        self.tasks.push(Task::new_flusher());
         self.cache = Some(Box::new(WriteBack {
             pages: PageCache::new(setup),
             flusher,
@@ -67,100 +67,115 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
-    /// A job is about to do an I/O with `bytes`. Returns the first work in the system call, unless the I/O goes to the
+    /// Begins a job's I/O with `bytes` in the page cache. Returns the system call's first work; `None` if the I/O goes to the
     /// drive.
     #[inline(never)]
-    pub(crate) fn begin_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
+    pub(crate) fn begin_page_cache_call(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        bytes: u64,
+    ) -> Option<Cycles> {
         let jobs = &self.setup.jobs;
         let t = &mut self.tasks[task];
-        let (direction, place) = t.place_next(jobs, bytes, self.context.random())?;
+        let (direction, place) =
+            t.settle_place_of_next_request(jobs, bytes, self.context.random_streams())?;
         let caller = t.caller.as_ref()?;
         let offset = caller.base.saturating_add(place);
-        let pages = Pages::covering(caller.file, offset, bytes);
+        let pages = Pages::covering_bytes(caller.file, offset, bytes);
         let cache = self.cache.as_mut()?;
-        if direction == Direction::Read && !cache.pages.has(pages) {
-            cache.pages.insert(pages);
+        if direction == Direction::Read && !cache.pages.has_all_cached(pages) {
+            cache.pages.remember_cached_pages(pages);
             return None;
         }
         let writes = direction == Direction::Write;
         let now = self.context.now();
-        let submits_alone = t.take_cached(jobs, now, self.context.random(), writes);
-        let mut work = self.setup.page_cache?.call + self.setup.cpu.syscall(cpu);
+        let submits_alone =
+            t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
+        let mut work = self.setup.page_cache?.call + self.setup.cpu.extra_syscall_work(cpu);
         if submits_alone {
-            work += self.setup.io.asynchronous_submission();
+            work += self.setup.io.async_submit_syscall_work();
         }
         let caller = t.caller.as_mut()?;
-        caller.begin(Stage::Look, pages);
+        caller.begin_call(Stage::Look, pages);
         caller.syncs = writes && caller.always_syncs;
         let reads_parts = writes && caller.reads_parts;
         caller.parts = [offset, offset + bytes].map(|at| reads_parts && !at.is_multiple_of(PAGE));
         let kind = RequestKind::Cached;
-        caller.request = Request::begun((cpu, task), direction, kind, bytes, self.context.now());
+        caller.request = Request::new_with_submission_begun(
+            (cpu, task),
+            direction,
+            kind,
+            bytes,
+            self.context.now(),
+        );
         caller.work = work;
-        t.begin(Step::Call, work);
-        self.context.observe_request(RequestStep::Begun { task });
+        t.begin_step(Step::Call, work);
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task });
         Some(work)
     }
 
-    /// A job writes back its file's dirty pages. Returns the first work.
+    /// Begins the write-back of all dirty pages of a job's file. Returns the first work.
     #[cold]
-    pub(crate) fn begin_write_back(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
-        let work = self.setup.cpu.syscall(cpu);
+    pub(crate) fn begin_write_back_of_file(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
+        let work = self.setup.cpu.extra_syscall_work(cpu);
         let t = &mut self.tasks[task];
         if let Some(caller) = &mut t.caller {
-            caller.begin(Stage::WriteBack, Pages::all(caller.file));
+            caller.begin_call(Stage::WriteBack, Pages::all_in_file(caller.file));
             caller.syncs = true;
             let (write, kind) = (Direction::Write, RequestKind::Cached);
-            caller.request = Request::begun((cpu, task), write, kind, 0, self.context.now());
+            caller.request =
+                Request::new_with_submission_begun((cpu, task), write, kind, 0, self.context.now());
         }
-        t.begin(Step::Call, work);
+        t.begin_step(Step::Call, work);
         work
     }
 
-    /// A task has finished a part of a call, or was woken in the call. Goes on with the call.
+    /// Goes on with a task's page cache call after a finished part, or after a wake-up in the call.
     #[inline(never)]
-    pub(crate) fn continue_call(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
-        self.attribute_stage(cpu, task);
+    pub(crate) fn continue_page_cache_call(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
+        self.attribute_time_of_stage(cpu, task);
         loop {
-            let turn = self.next_stage(cpu, task).unwrap_or(Turn::End);
+            let turn = self.next_turn_of_call(cpu, task).unwrap_or(Turn::End);
             let t = &mut self.tasks[task];
             match turn {
                 Turn::Work(work) => {
-                    t.begin(Step::Call, work);
+                    t.begin_step(Step::Call, work);
                     if let Some(caller) = &mut t.caller {
                         caller.work = work;
                     }
-                    self.execute(cpu, Mode::Task, work);
+                    self.start_work(cpu, Mode::Task, work);
                     return CallTurn::Works;
                 }
                 Turn::Pause(until) => {
-                    t.begin(Step::Call, 0);
+                    t.begin_step(Step::Call, 0);
                     self.start_wheel_timer(cpu, until, Timer::Task(task));
-                    self.sleep(cpu, task, true);
+                    self.put_current_task_to_sleep(cpu, task, true);
                     return CallTurn::Sleeps;
                 }
                 Turn::Sleep { iowait } => {
-                    t.begin(Step::Call, 0);
-                    self.sleep(cpu, task, iowait);
+                    t.begin_step(Step::Call, 0);
+                    self.put_current_task_to_sleep(cpu, task, iowait);
                     return CallTurn::Sleeps;
                 }
-                Turn::Send(pages) => self.send_pages(cpu, task, pages),
+                Turn::Send(pages) => self.submit_pages_to_drives(cpu, task, pages),
                 Turn::End => {
-                    self.end_call(cpu, task);
+                    self.end_page_cache_call(cpu, task);
                     return CallTurn::Over;
                 }
             }
         }
     }
 
-    /// The time for a finished part belongs to the call's read or write.
-    fn attribute_stage(&mut self, cpu: CpuId, task: TaskId) {
+    /// Attributes the time of a call's finished stage to the latency of the call's read or write.
+    fn attribute_time_of_stage(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.context.now();
         let c = &self.cpus[cpu];
         let (awake_since, full_speed) = (c.awake_since(), self.domains[c.domain].full_speed());
         let t = &mut self.tasks[task];
         let own = t.caller.as_ref().map_or(0, |caller| caller.work);
-        let (executed, work) = t.executed(own, full_speed);
+        let (executed, work) = t.executed_time_and_work(own, full_speed);
         let Some(caller) = &mut t.caller else {
             return;
         };
@@ -169,22 +184,22 @@ impl<O: Observer> Engine<'_, O> {
             Stage::Look | Stage::Copy(_) => Part::Submission,
             Stage::Resume => Part::Completion,
             Stage::Pause(until) => {
-                request.attribute(Part::Queueing, until);
-                return request.attribute_wake_up(now, awake_since);
+                request.attribute_time_until(Part::Queueing, until);
+                return request.attribute_task_wake_up(now, awake_since);
             }
             Stage::Asleep => {
                 if let Some(ended) = caller.ended.take() {
-                    request.attribute_awaited(&ended);
+                    request.attribute_wait_for_request(&ended);
                 }
-                return request.attribute_wake_up(now, awake_since);
+                return request.attribute_task_wake_up(now, awake_since);
             }
             _ => return,
         };
-        request.attribute_work(part, now, executed, work);
+        request.attribute_work_until(part, now, executed, work);
     }
 
-    /// Goes on with a call. `None`: the call is over.
-    fn next_stage(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
+    /// Takes a call through its stages up to the next action of the task. `None`: the call is over.
+    fn next_turn_of_call(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
         let now = self.context.now();
         let io = &self.setup.io;
         loop {
@@ -192,16 +207,16 @@ impl<O: Observer> Engine<'_, O> {
             let caller = t.caller.as_mut()?;
             let cache = self.cache.as_mut()?;
             match caller.stage {
-                Stage::Look => match caller.part_to_read(&cache.pages) {
+                Stage::Look => match caller.partial_page_to_read(&cache.pages) {
                     Some(page) => {
                         caller.awaits = Some(0);
                         caller.stage = Stage::Issue(page);
-                        return Some(Turn::Work(io.submission(PAGE)));
+                        return Some(Turn::Work(io.submission_work(PAGE)));
                     }
                     None => caller.stage = Stage::Next,
                 },
                 Stage::Next if caller.left.count > 0 => {
-                    let piece = caller.left.split(PIECE);
+                    let piece = caller.left.take_first_pages(PIECE);
                     caller.stage = Stage::Copy(piece);
                     return Some(Turn::Work(cache.pages.setup.page * piece.count));
                 }
@@ -213,17 +228,17 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Copy(piece) => {
                     caller.stage = Stage::Next;
                     if caller.request.direction == Direction::Write {
-                        let dirtied = cache.pages.write(now, piece);
+                        let dirtied = cache.pages.mark_pages_dirty(now, piece);
                         let writer = &mut caller.writer;
-                        let until = cache.pages.balance(now, task, writer, dirtied);
-                        self.note_dirty(cpu);
+                        let until = cache.pages.pause_after_dirtying(now, task, writer, dirtied);
+                        self.start_timer_and_flusher_for_dirty_pages(cpu);
                         if let Some(until) = until {
-                            return self.hold_back(task, until);
+                            return self.pause_writer_until_tick(task, until);
                         }
                     }
                 }
                 Stage::Pause(_) => caller.stage = Stage::Next,
-                Stage::WriteBack => return self.write_back(cpu, task),
+                Stage::WriteBack => return self.next_turn_of_write_back(cpu, task),
                 Stage::Issue(pages) => {
                     caller.stage = match caller.awaits {
                         Some(_) => Stage::Settle,
@@ -234,7 +249,7 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Settle => {
                     let awaited = match caller.awaits {
                         Some(number) => cache.others.contains(&number).then_some(number),
-                        None => cache.pages.awaited(caller.file, caller.upto),
+                        None => cache.pages.oldest_write_back_upto(caller.file, caller.upto),
                     };
                     let Some(number) = awaited else {
                         caller.deactivated = false;
@@ -247,10 +262,10 @@ impl<O: Observer> Engine<'_, O> {
                             return None;
                         }
                         (caller.flushes, caller.awaits) = (true, Some(0));
-                        caller.stage = Stage::Issue(Pages::none(caller.file));
-                        return Some(Turn::Work(io.flush_submission()));
+                        caller.stage = Stage::Issue(Pages::none_in_file(caller.file));
+                        return Some(Turn::Work(io.flush_submission_work()));
                     };
-                    if let Some(work) = io.deactivation()
+                    if let Some(work) = io.work_to_leave_run_queue()
                         && !caller.deactivated
                     {
                         caller.deactivated = true;
@@ -263,80 +278,85 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Asleep => {
                     caller.deactivated = false;
                     caller.stage = Stage::Resume;
-                    return Some(Turn::Work(io.wake_and_resume()));
+                    return Some(Turn::Work(io.work_after_page_cache_wait()));
                 }
                 Stage::Resume => caller.stage = Stage::Settle,
             }
         }
     }
 
-    /// A writer sleeps until the next tick after a time, since the timer is on the timer wheel.
-    fn hold_back(&mut self, task: TaskId, until: u64) -> Option<Turn> {
-        let until = self.tick_from(until);
+    /// Holds a writer back until the first tick after a time, since its timer is on the timer wheel.
+    fn pause_writer_until_tick(&mut self, task: TaskId, until: u64) -> Option<Turn> {
+        let until = self.first_tick_at_or_after(until);
         self.tasks[task].caller.as_mut()?.stage = Stage::Pause(until);
         Some(Turn::Pause(until))
     }
 
-    /// Looks for pages to write back: in the call's part of the file, or for the kernel, in all files.
-    fn write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
+    /// Takes the next pages to write back: for a call from its part of a file, for the flusher from all files.
+    fn next_turn_of_write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
         let now = self.context.now();
         let t = &mut self.tasks[task];
         let caller = t.caller.as_mut()?;
         let cache = self.cache.as_mut()?;
         let kernel = task == cache.flusher;
-        if cache.pages.in_flight >= cache.pages.setup.depth() {
+        if cache.pages.in_flight >= cache.pages.setup.most_requests_in_flight() {
             cache.queue.push_back(task);
             return Some(Turn::Sleep { iowait: true });
         }
         let pages = if kernel {
-            cache.pages.take_next(now, &mut cache.round)
+            cache
+                .pages
+                .take_next_pages_for_flusher(now, &mut cache.round)
         } else {
             let left = &mut caller.left;
-            let pages = cache.pages.take(left.file, left.first, left.end());
+            let pages =
+                cache
+                    .pages
+                    .take_first_dirty_pages(left.file, left.first, left.page_after_last());
             if let Some(pages) = pages {
-                left.split(pages.end() - left.first);
+                left.take_first_pages(pages.page_after_last() - left.first);
             }
             pages
         };
         if let Some(pages) = pages {
             caller.stage = Stage::Issue(pages);
             let of_pages = cache.pages.setup.write_back * pages.count;
-            let work = self.setup.io.submission(pages.count * PAGE) + of_pages;
+            let work = self.setup.io.submission_work(pages.count * PAGE) + of_pages;
             return Some(Turn::Work(work));
         }
         if kernel {
             cache.round.old = false;
             cache.rests = true;
-            self.arm_write_back(cpu);
+            self.start_write_back_timer_if_dirty(cpu);
             return Some(Turn::Sleep { iowait: false });
         }
-        caller.upto = cache.pages.last_request();
+        caller.upto = cache.pages.last_request_number();
         caller.stage = Stage::Settle;
-        self.next_stage(cpu, task)
+        self.next_turn_of_call(cpu, task)
     }
 
-    /// Hands the page cache's request to the drives.
-    fn send_pages(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
-        self.grant_lease(cpu, Grant::on_issue);
+    /// Submits a request of the page cache (a read, a write, or a flush without pages) to the drives.
+    fn submit_pages_to_drives(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
+        self.grant_psd_lease_on(cpu, Grant::on_issue);
         let now = self.context.now();
-        let id = self.requests.add();
+        let id = self.requests.allocate_request_id();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
             return;
         };
         let flush = pages.count == 0;
         let read = caller.awaits.is_some() && !flush;
         let number = if read || flush {
-            let own = cache.pages.number();
+            let own = cache.pages.next_request_number();
             cache.others.push(own);
-            cache.pages.insert(pages);
+            cache.pages.remember_cached_pages(pages);
             caller.awaits = Some(own);
             own
         } else {
-            cache.pages.submitted(pages)
+            cache.pages.count_submitted_pages(pages)
         };
         cache.requests.insert(id, (number, pages));
         let flusher = cache.flusher;
-        // The waiting task's latency is attributed up to then.
+        // The request begins where the waiting task's latency is attributed up to.
         let begun = if task == flusher {
             now
         } else {
@@ -349,12 +369,13 @@ impl<O: Observer> Engine<'_, O> {
             Direction::Write
         };
         let kind = RequestKind::WriteBack;
-        let mut whole = Request::begun((cpu, flusher), direction, kind, bytes, begun);
-        whole.attribute(Part::Submission, now);
+        let mut whole =
+            Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
+        whole.attribute_time_until(Part::Submission, now);
         self.requests[id] = whole;
         self.context
-            .observe_request(RequestStep::Begun { task: flusher });
-        self.context.observe_request(RequestStep::Issued {
+            .tell_observer_of_request(RequestStep::Begun { task: flusher });
+        self.context.tell_observer_of_request(RequestStep::Issued {
             task: flusher,
             request: id,
             read,
@@ -367,25 +388,28 @@ impl<O: Observer> Engine<'_, O> {
         });
         if flush {
             let drives = 0..self.drives.len();
-            self.give_pieces(id, RequestKind::Flush, drives.map(Piece::flush));
+            self.give_pieces_to_drives(id, RequestKind::Flush, drives.map(Piece::for_flush));
         } else if self.drives.len() == 1 {
             let all = Piece { drive: 0, bytes };
-            self.give_pieces(id, RequestKind::Plain, std::iter::once(all));
+            self.give_pieces_to_drives(id, RequestKind::Plain, std::iter::once(all));
         } else {
-            let pieces = self.setup.volume.pieces(pages.first * PAGE, bytes);
-            self.give_pieces(id, RequestKind::Plain, pieces);
+            let pieces = self
+                .setup
+                .volume
+                .split_into_pieces(pages.first * PAGE, bytes);
+            self.give_pieces_to_drives(id, RequestKind::Plain, pieces);
         }
     }
 
-    /// The completion interrupt for the page cache's request has been served.
+    /// Ends a request of the page cache after its completion interrupt, and wakes all tasks that waited for it.
     #[cold]
-    pub(crate) fn end_page_request(&mut self, cpu: CpuId, id: RequestId) {
+    pub(crate) fn end_page_cache_request(&mut self, cpu: CpuId, id: RequestId) {
         let request = self.requests[id];
-        self.requests.remove(id);
+        self.requests.free_request_id(id);
         self.context
-            .observe_request(RequestStep::Delivered { request: id, cpu });
+            .tell_observer_of_request(RequestStep::Delivered { request: id, cpu });
         self.context
-            .observe_request(RequestStep::Completed { request: id });
+            .tell_observer_of_request(RequestStep::Completed { request: id });
         let Some(cache) = &mut self.cache else {
             return;
         };
@@ -395,13 +419,13 @@ impl<O: Observer> Engine<'_, O> {
         if request.direction == Direction::Read || pages.count == 0 {
             cache.others.retain(|other| *other != number);
         } else {
-            cache.pages.written(number, pages);
+            cache.pages.count_written_pages(number, pages);
         }
         let waiting = cache
             .waiters
             .extract_if(.., |(awaited, _)| *awaited == number);
         let woken: Vec<TaskId> = waiting.map(|(_, task)| task).collect();
-        let depth = cache.pages.setup.depth();
+        let depth = cache.pages.setup.most_requests_in_flight();
         let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
         let queued = if freed {
             std::mem::take(&mut cache.queue)
@@ -409,27 +433,27 @@ impl<O: Observer> Engine<'_, O> {
             VecDeque::new()
         };
         for task in woken {
-            let to = self.choose_cpu(task, None);
+            let to = self.choose_cpu_for_woken_task(task, None);
             let ipi = self.wake_task(Some(cpu), task, to);
             if let Some(caller) = &mut self.tasks[task].caller {
                 let mut ended = request;
-                ended.delay_wake_up(ipi);
+                ended.set_wake_up_delay(ipi);
                 caller.ended = Some(ended);
             }
         }
         for task in queued {
-            let to = self.choose_cpu(task, None);
+            let to = self.choose_cpu_for_woken_task(task, None);
             self.wake_task(Some(cpu), task, to);
         }
     }
 
-    /// Pages are dirty: the kernel's timer runs, and with many dirty pages the flusher.
-    fn note_dirty(&mut self, cpu: CpuId) {
-        self.arm_write_back(cpu);
+    /// Starts the kernel's write-back timer after pages became dirty, and wakes the flusher if there are many.
+    fn start_timer_and_flusher_for_dirty_pages(&mut self, cpu: CpuId) {
+        self.start_write_back_timer_if_dirty(cpu);
         let Some(cache) = &mut self.cache else {
             return;
         };
-        if cache.rests && cache.pages.has_much_to_write() {
+        if cache.rests && cache.pages.exceeds_background_threshold() {
             self.wake_flusher(cpu);
         }
     }
@@ -440,30 +464,30 @@ impl<O: Observer> Engine<'_, O> {
         };
         cache.rests = false;
         let flusher = cache.flusher;
-        let to = self.choose_cpu(flusher, Some((cpu, false)));
+        let to = self.choose_cpu_for_woken_task(flusher, Some((cpu, false)));
         self.wake_task(Some(cpu), flusher, to);
     }
 
-    /// Starts the kernel's timer, unless running, if any page is dirty.
-    fn arm_write_back(&mut self, cpu: CpuId) {
-        let at = self.tick_from(self.context.now() + LOOK_EVERY);
+    /// Starts the kernel's write-back timer, unless running, if any page is dirty.
+    fn start_write_back_timer_if_dirty(&mut self, cpu: CpuId) {
+        let at = self.first_tick_at_or_after(self.context.now() + LOOK_EVERY);
         if let Some(cache) = &mut self.cache
             && !cache.timer
-            && cache.pages.dirty() > 0
+            && cache.pages.dirty_page_count() > 0
         {
             cache.timer = true;
             self.start_wheel_timer(cpu, at, Timer::WriteBack);
         }
     }
 
-    /// The kernel's timer has expired.
+    /// Handles the kernel's expired write-back timer: the flusher looks for old dirty pages.
     #[cold]
-    pub(crate) fn look_for_old_pages(&mut self, cpu: CpuId) {
+    pub(crate) fn handle_write_back_timer(&mut self, cpu: CpuId) {
         let Some(cache) = &mut self.cache else {
             return;
         };
         cache.timer = false;
-        if cache.pages.dirty() > 0 {
+        if cache.pages.dirty_page_count() > 0 {
             cache.round.old = true;
             if cache.rests {
                 self.wake_flusher(cpu);
@@ -471,8 +495,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A call is over.
-    fn end_call(&mut self, cpu: CpuId, task: TaskId) {
+    /// Ends a page cache call, and hands the finished read or write back to its task.
+    fn end_page_cache_call(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.context.now();
         let t = &mut self.tasks[task];
         let Some(caller) = &mut t.caller else {
@@ -480,13 +504,13 @@ impl<O: Observer> Engine<'_, O> {
         };
         caller.awaits = None;
         let mut request = caller.request;
-        if t.end_fsync() {
+        if t.end_fsync_in_progress() {
             return;
         }
-        request.attribute(Part::Submission, now);
-        let id = self.requests.add();
+        request.attribute_time_until(Part::Submission, now);
+        let id = self.requests.allocate_request_id();
         self.requests[id] = request;
-        self.context.observe_request(RequestStep::Issued {
+        self.context.tell_observer_of_request(RequestStep::Issued {
             task,
             request: id,
             read: request.direction == Direction::Read,
@@ -494,9 +518,9 @@ impl<O: Observer> Engine<'_, O> {
             origin: RequestOrigin::Cached,
         });
         self.context
-            .observe_request(RequestStep::Served { request: id });
+            .tell_observer_of_request(RequestStep::Served { request: id });
         self.context
-            .observe_request(RequestStep::Delivered { request: id, cpu });
-        self.tasks[task].add_cached(id);
+            .tell_observer_of_request(RequestStep::Delivered { request: id, cpu });
+        self.tasks[task].add_request_done_by_cache(id);
     }
 }

@@ -1,21 +1,21 @@
-//! One job's use of the page cache.
+//! How one job uses the page cache.
 
 use wakepath_workloads::fio::FioJob;
 
 use crate::page_cache::state::{Caller, PAGE};
 
-/// A job's use of a page cache with writers.
+/// How one job uses the page cache, where some job writes into it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheJob {
-    /// The first process's file, and whether all others share the file; otherwise the others have the next files.
+    /// Number of the first process's file, and whether all processes share it; otherwise each has the next number.
     file: usize,
     shared: bool,
-    /// Where the first process begins in the file, and the further offset for each other process.
+    /// Byte in the file where the first process begins, and the further offset of each other process.
     offset: u64,
     increment: u64,
-    /// A partly written page is read first, unless cached: the page exists.
+    /// Whether a partly written page has to be read first unless cached, because the file has data there.
     reads_parts: bool,
-    /// Each write ends with the data on the media.
+    /// Whether each write ends only with its data on the media.
     syncs: bool,
 }
 
@@ -27,25 +27,25 @@ impl CacheJob {
             shared: job.shared_files().is_some(),
             offset,
             increment: job.offset_of(1, capacity) - offset,
-            // A file made by fio has nothing beyond the end.
+            // A file that fio makes has no data beyond its end, so nothing is read before a partial write.
             reads_parts: job.is_on_device() || job.rw.reads(),
             syncs: job.sync,
         })
     }
 
-    /// Gives the first process's file a number.
-    pub(crate) fn number_file(&mut self, file: usize) {
+    /// Sets the number of the first process's file.
+    pub(crate) fn set_first_file_number(&mut self, file: usize) {
         self.file = file;
     }
 
-    /// Whether all processes begin at the start of a page.
-    pub(crate) fn begins_on_pages(&self) -> bool {
+    /// Whether every process of the job begins at the start of a page.
+    pub(crate) fn all_processes_begin_on_pages(&self) -> bool {
         let places = [self.offset, self.increment];
         places.into_iter().all(|bytes| bytes.is_multiple_of(PAGE))
     }
 
-    /// A process's part in the page cache.
-    pub(crate) fn caller(&self, process: usize) -> Caller {
+    /// Creates the page cache state of the job's process with this number.
+    pub(crate) fn create_caller(&self, process: usize) -> Caller {
         let file = self.file + if self.shared { 0 } else { process };
         let base = self.increment.saturating_mul(process as u64);
         Caller {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::page_cache::state::{PAGE, Totals};
 
-/// The page cache's figures.
+/// A run's figures about the page cache.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PageCacheRun {
     /// Bytes in pages that became dirty; a page dirty already does not count again.

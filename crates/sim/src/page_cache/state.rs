@@ -12,7 +12,7 @@ use crate::core::basics::{Cycles, TaskId};
 /// Bytes per page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Pages per word.
+/// Number of pages whose bits are in one word.
 const WORD: u64 = u64::BITS as u64;
 
 /// Shares of memory in percent: the kernel writes back in the background from the first on, and writers cannot exceed
@@ -33,75 +33,76 @@ pub(crate) const REQUEST: u64 = 320;
 const DEPTH_BESIDE_READS: usize = 16;
 const DEPTH: usize = 767;
 
-/// A drive's assumed write rate in pages per second until measured (`INIT_BW`, 100 MB/s).
+/// The drives' assumed write rate in pages per second until it is measured (`INIT_BW`, 100 MB/s).
 const FIRST_BANDWIDTH: u64 = 25_600;
 
-/// How often the bandwidth is estimated, and the smoothing time, in ns.
+/// How often the drives' write rate is estimated, and over what time it is smoothed, in ns.
 const ESTIMATE_EVERY: u64 = 200_000_000;
 const SMOOTH_OVER: u64 = 3_000_000_000;
 
-/// A writer's longest pause, and the share of write time between two pauses, in ns.
+/// A writer's longest pause, and the time that its writes between two pauses should take, in ns.
 const LONGEST_PAUSE: u64 = 200_000_000;
 const TURN: u64 = 10_000_000;
 
 /// Pages written back by the kernel in one file before the next file's turn: half a second at the first bandwidth.
 const CHUNK: u64 = FIRST_BANDWIDTH / 2;
 
-/// A page cache's cost and size.
+/// Size and work of a machine's page cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageCacheSetup {
-    /// Capacity in pages.
+    /// Memory for the page cache, in pages.
     pub(super) pages: u64,
-    /// Work for a write's system call, and for each page written.
+    /// Work in cycles of a write's system call, and for each page written.
     pub(super) call: Cycles,
     pub(super) page: Cycles,
-    /// Work for each page written back, beyond the request's own.
+    /// Work in cycles for each page written back, beyond that of the request.
     pub(super) write_back: Cycles,
-    /// Files over all processes.
+    /// Number of files, over all jobs and processes.
     pub(super) files: usize,
-    /// Somebody reads from the drives as well.
+    /// Whether some job also reads from the drives.
     pub(super) reads: bool,
-    /// Some job asks what is cached.
+    /// Whether some job's behaviour depends on which pages are cached.
     pub(super) remembers: bool,
 }
 
 impl PageCacheSetup {
-    /// A machine's page cache for `files` files. `reads`: some job also reads from the drives. `remembers`: some job
+    /// Compiles a machine's page cache for `files` files. `reads`: some job also reads from the drives. `remembers`: some job
     /// asks what is cached.
     pub(crate) fn new(machine: &Machine, files: usize, reads: bool, remembers: bool) -> Self {
         let figures = &machine.page_cache;
         // The machine's figures for reads hold for writes too, unless writes have figures.
         let page = match &machine.io_path.page_cache_kcycles {
-            reading if reading.is_given() && figures.is_assumed() => reading,
+            reading if reading.is_given() && figures.is_default() => reading,
             _ => &figures.page_kcycles,
         };
         Self {
             pages: machine.page_cache_pages(),
-            call: figures.write_kcycles.kilocycles(),
-            page: page.kilocycles(),
-            write_back: figures.write_back_kcycles.kilocycles(),
+            call: figures.write_kcycles.kilocycles_to_cycles(),
+            page: page.kilocycles_to_cycles(),
+            write_back: figures.write_back_kcycles.kilocycles_to_cycles(),
             files,
             reads,
             remembers,
         }
     }
 
-    /// Dirty pages from which on the kernel writes back.
-    fn background(&self) -> u64 {
+    /// Number of dirty pages above which the kernel writes back in the background.
+    fn background_write_back_threshold(&self) -> u64 {
         self.pages * BACKGROUND_PERCENT / 100
     }
 
-    /// Most dirty pages, including pages in flight to the drive.
-    fn limit(&self) -> u64 {
+    /// Highest number of dirty pages, including pages in flight to the drive.
+    fn dirty_page_limit(&self) -> u64 {
         self.pages * LIMIT_PERCENT / 100
     }
 
-    /// Most dirty pages without holding writers back.
-    fn freerun(&self) -> u64 {
-        self.background().midpoint(self.limit())
+    /// Highest number of dirty pages at which writers are not held back.
+    fn freerun_threshold(&self) -> u64 {
+        self.background_write_back_threshold()
+            .midpoint(self.dirty_page_limit())
     }
 
-    pub(super) fn depth(&self) -> usize {
+    pub(super) fn most_requests_in_flight(&self) -> usize {
         if self.reads {
             DEPTH_BESIDE_READS
         } else {
@@ -110,18 +111,18 @@ impl PageCacheSetup {
     }
 }
 
-/// Pages by file, each a bit in a word for 64 adjacent pages. No word is empty.
+/// A set of pages: by file and word number, a bit for each of 64 adjacent pages. No word is 0.
 type Words = BTreeMap<(usize, u64), u64>;
 
-/// A file, or a device.
+/// A file or device with pages in the cache.
 #[derive(Clone, Debug, Default)]
 struct File {
     dirty: u64,
-    /// When the file became dirty, as far as the kernel knows.
+    /// Time in ns when the file became dirty, as far as the kernel knows.
     dirty_since: u64,
-    /// The page from which on the kernel continues to write back.
+    /// The page at which the kernel's write-back of the file continues.
     next: u64,
-    /// Requests that write the file back, oldest first.
+    /// Numbers of requests in flight that write the file back, oldest first.
     in_flight: Vec<u64>,
 }
 
@@ -136,55 +137,55 @@ pub(crate) struct Pages {
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pub(super) setup: PageCacheSetup,
-    /// Cached pages, if any job asks, and their count.
+    /// Cached pages and their count, if any job asks.
     cached: Words,
     in_memory: u64,
     /// Dirty pages that no request writes back yet, and their count.
     dirty_words: Words,
     dirty: u64,
     files: Vec<File>,
-    /// Pages in flight to the drive, and requests with such pages.
+    /// Number of pages in flight to the drive, and of the requests with such pages.
     on_the_way: u64,
     pub(super) in_flight: usize,
-    /// The last request's number.
+    /// Number of the last request.
     last: u64,
-    /// Where clean pages were last dropped.
+    /// File and word where clean pages were last dropped.
     hand: (usize, u64),
     pace: Pace,
     pub(super) totals: Totals,
 }
 
-/// Counts.
+/// Totals of the page cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Pages that became dirty, pages written back, and pages dirty or in flight at the end.
+    /// Number of pages that became dirty, were written back, and were dirty or in flight at the run's end.
     pub(super) dirtied: u64,
     pub(super) written: u64,
     pub(super) left: u64,
-    /// Time with writers held back, in ns.
+    /// Time in ns that writers were held back, summed over writers.
     pub(super) paused: u64,
 }
 
 /// The drives' write rate, and the writers that share the rate.
 #[derive(Debug)]
 struct Pace {
-    /// Pages per second.
+    /// Estimated write rate of the drives, in pages per second.
     bandwidth: u64,
-    /// When it was last estimated, and how many pages had been written by then.
+    /// Time in ns of the last estimate, and the number of pages written by then.
     at: u64,
     written: u64,
-    /// Who has been held back since, and how many were in the time before.
+    /// Writers held back since the last estimate, and how many share the rate now.
     writers: Vec<TaskId>,
     sharing: u64,
 }
 
-/// A writer's own account.
+/// A writer's account of dirtied pages and pauses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer {
-    /// Pages dirtied since the last look, and pages until the next look.
+    /// Pages dirtied since the writer's last look at the limits, and pages after which it looks again.
     dirtied: u64,
     looks_after: u64,
-    /// When the last pause was over.
+    /// Time in ns when the writer's last pause was over.
     paused_until: u64,
 }
 
@@ -222,7 +223,7 @@ impl PageCache {
         }
     }
 
-    /// Counts until the run's end.
+    /// The page cache's totals at the end of the run.
     pub(crate) fn into_totals(self) -> Totals {
         Totals {
             left: self.dirty + self.on_the_way,
@@ -230,37 +231,37 @@ impl PageCache {
         }
     }
 
-    /// Dirty pages that no request writes back yet.
-    pub(crate) fn dirty(&self) -> u64 {
+    /// Number of dirty pages that no request writes back yet.
+    pub(crate) fn dirty_page_count(&self) -> u64 {
         self.dirty
     }
 
-    /// Whether more pages are dirty than the kernel leaves alone.
-    pub(crate) fn has_much_to_write(&self) -> bool {
-        self.dirty > self.setup.background()
+    /// Whether so many pages are dirty that the kernel writes back in the background.
+    pub(crate) fn exceeds_background_threshold(&self) -> bool {
+        self.dirty > self.setup.background_write_back_threshold()
     }
 
-    /// Whether all these pages are cached.
-    pub(crate) fn has(&self, pages: Pages) -> bool {
-        pages.words().all(|(word, bits)| {
+    /// Whether all the given pages are cached.
+    pub(crate) fn has_all_cached(&self, pages: Pages) -> bool {
+        pages.words_and_bits().all(|(word, bits)| {
             (self.cached.get(&(pages.file, word))).is_some_and(|cached| cached & bits == bits)
         })
     }
 
-    /// Caches pages just read or written.
-    pub(crate) fn insert(&mut self, pages: Pages) {
+    /// Remembers pages just read or written as cached, if any job asks, and drops clean pages beyond the memory.
+    pub(crate) fn remember_cached_pages(&mut self, pages: Pages) {
         if self.setup.remembers {
-            self.in_memory += set(&mut self.cached, pages);
+            self.in_memory += set_page_bits(&mut self.cached, pages);
             if self.in_memory > self.setup.pages {
-                self.drop_clean();
+                self.drop_clean_pages_beyond_memory();
             }
         }
     }
 
-    /// Caches written pages. Returns how many of them were not dirty before.
-    pub(crate) fn write(&mut self, now: u64, pages: Pages) -> u64 {
-        self.insert(pages);
-        let dirtied = set(&mut self.dirty_words, pages);
+    /// Marks written pages as cached and dirty. Returns how many were not dirty before.
+    pub(crate) fn mark_pages_dirty(&mut self, now: u64, pages: Pages) -> u64 {
+        self.remember_cached_pages(pages);
+        let dirtied = set_page_bits(&mut self.dirty_words, pages);
         let file = &mut self.files[pages.file];
         if file.dirty == 0 && dirtied > 0 {
             file.dirty_since = now;
@@ -271,8 +272,8 @@ impl PageCache {
         dirtied
     }
 
-    /// Drops clean pages until the rest fits into memory, in order by file and page, from the last place on.
-    fn drop_clean(&mut self) {
+    /// Drops clean pages until the cached pages fit into memory, in order by file and page from the last place on.
+    fn drop_clean_pages_beyond_memory(&mut self) {
         let mut rounds = 0;
         while self.in_memory > self.setup.pages && rounds < 2 {
             let next = self.cached.range_mut(self.hand..).next();
@@ -292,8 +293,13 @@ impl PageCache {
         }
     }
 
-    /// Takes the first dirty pages in a part of a file, at most a request's worth, to be written back.
-    pub(crate) fn take(&mut self, file: usize, from: u64, to: u64) -> Option<Pages> {
+    /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
+    pub(crate) fn take_first_dirty_pages(
+        &mut self,
+        file: usize,
+        from: u64,
+        to: u64,
+    ) -> Option<Pages> {
         if self.files[file].dirty == 0 || from >= to {
             return None;
         }
@@ -336,28 +342,33 @@ impl PageCache {
     }
 
     /// Whether the kernel's write-back has pages to take in a file: with many dirty pages in any file, otherwise only `old` ones.
-    fn is_to_be_written(&self, file: usize, takes_old: bool, now: u64) -> bool {
+    fn flusher_takes_from_file(&self, file: usize, takes_old: bool, now: u64) -> bool {
         self.files.get(file).is_some_and(|file| {
             let is_old = takes_old && file.dirty_since.saturating_add(OLD_AFTER) <= now;
-            file.dirty > 0 && (self.has_much_to_write() || is_old)
+            file.dirty > 0 && (self.exceeds_background_threshold() || is_old)
         })
     }
 
-    /// The next pages that the kernel writes back alone, in round order.
-    pub(crate) fn take_next(&mut self, now: u64, round: &mut Round) -> Option<Pages> {
+    /// Removes and returns the next pages that the kernel's flusher writes back, going round the files.
+    pub(crate) fn take_next_pages_for_flusher(
+        &mut self,
+        now: u64,
+        round: &mut Round,
+    ) -> Option<Pages> {
         loop {
             let files = self.files.len();
-            if round.left == 0 || !self.is_to_be_written(round.file, round.old, now) {
+            if round.left == 0 || !self.flusher_takes_from_file(round.file, round.old, now) {
                 let mut others = (1..=files).map(|n| (round.file + n) % files);
-                round.file = others.find(|file| self.is_to_be_written(*file, round.old, now))?;
+                round.file =
+                    others.find(|file| self.flusher_takes_from_file(*file, round.old, now))?;
                 round.left = CHUNK;
             }
             let at = round.file;
-            let Some(pages) = self.take(at, self.files[at].next, u64::MAX) else {
-                // Once round the file: pages dirty by now have become so meanwhile.
+            let Some(pages) = self.take_first_dirty_pages(at, self.files[at].next, u64::MAX) else {
+                // The write-back has come round the file: pages that are dirty now became dirty meanwhile.
                 self.files[at].next = 0;
                 self.files[at].dirty_since = now;
-                if self.files[at].dirty > 0 && !self.has_much_to_write() {
+                if self.files[at].dirty > 0 && !self.exceeds_background_threshold() {
                     round.left = 0;
                 }
                 continue;
@@ -371,44 +382,44 @@ impl PageCache {
         }
     }
 
-    /// A request with these pages goes to the drive. Returns the request's number.
-    pub(crate) fn submitted(&mut self, pages: Pages) -> u64 {
-        let number = self.number();
+    /// Counts a submitted request that writes these pages back. Returns the request's number.
+    pub(crate) fn count_submitted_pages(&mut self, pages: Pages) -> u64 {
+        let number = self.next_request_number();
         self.in_flight += 1;
         self.files[pages.file].in_flight.push(number);
         number
     }
 
-    /// The drive has written these pages.
-    pub(crate) fn written(&mut self, number: u64, pages: Pages) {
+    /// Counts the pages of a finished write-back request as written.
+    pub(crate) fn count_written_pages(&mut self, number: u64, pages: Pages) {
         self.in_flight -= 1;
         self.on_the_way -= pages.count;
         self.totals.written += pages.count;
         self.files[pages.file].in_flight.retain(|n| *n != number);
     }
 
-    /// The last request's number.
-    pub(crate) fn last_request(&self) -> u64 {
+    /// Number of the last request.
+    pub(crate) fn last_request_number(&self) -> u64 {
         self.last
     }
 
-    /// A number for a request without pages to write back.
-    pub(crate) fn number(&mut self) -> u64 {
+    /// Returns the next number, for a request that writes nothing back.
+    pub(crate) fn next_request_number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// The oldest request writing back a file, if numbered `upto` or lower.
-    pub(crate) fn awaited(&self, file: usize, upto: u64) -> Option<u64> {
+    /// Number of the oldest request in flight that writes back a file, if at most `upto`.
+    pub(crate) fn oldest_write_back_upto(&self, file: usize, upto: u64) -> Option<u64> {
         let oldest = self.files[file].in_flight.first().copied();
         oldest.filter(|number| *number <= upto)
     }
 
-    /// A writer has dirtied pages. Returns until when the writer pauses, if at all.
+    /// Counts pages that a writer has dirtied. Returns until when the writer has to pause, if at all.
     ///
     /// As `balance_dirty_pages()`: the writer's rate is an equal share in the drives' write rate, faster or slower the
     /// farther the dirty pages are from the middle between free run and limit.
-    pub(crate) fn balance(
+    pub(crate) fn pause_after_dirtying(
         &mut self,
         now: u64,
         task: TaskId,
@@ -422,19 +433,22 @@ impl PageCache {
             return None;
         }
         let dirty = self.dirty + self.on_the_way;
-        let (freerun, limit) = (self.setup.freerun(), self.setup.limit());
+        let (freerun, limit) = (
+            self.setup.freerun_threshold(),
+            self.setup.dirty_page_limit(),
+        );
         if dirty <= freerun {
             writer.looks_after = (limit - dirty).isqrt().max(1);
             writer.paused_until = now;
             return None;
         }
-        self.estimate(now, task);
+        self.estimate_bandwidth_and_writers(now, task);
         let share = self.pace.bandwidth / self.pace.sharing;
-        let rate = (share * self.position(dirty) / 1024).max(1);
+        let rate = (share * self.rate_factor_in_1024ths(dirty) / 1024).max(1);
         let at_rate = u128::from(due) * 1_000_000_000 / u128::from(rate);
         let turn = at_rate.min(u128::from(LONGEST_PAUSE)) as u64;
         writer.looks_after = (rate * TURN / 1_000_000_000).clamp(1, REQUEST * 8);
-        // Time spent to write these pages counts, unless long ago.
+        // The time that the writer spent on these pages counts towards its pause, unless long ago.
         let began = writer.paused_until.max(now.saturating_sub(LONGEST_PAUSE));
         let until = began + turn;
         writer.paused_until = until;
@@ -446,8 +460,11 @@ impl PageCache {
 
     /// By how much a writer's rate differs from its share, in 1024ths: 1024 in the middle between free run and limit, 0 at
     /// the limit, twice as much at most.
-    fn position(&self, dirty: u64) -> u64 {
-        let (freerun, limit) = (self.setup.freerun(), self.setup.limit());
+    fn rate_factor_in_1024ths(&self, dirty: u64) -> u64 {
+        let (freerun, limit) = (
+            self.setup.freerun_threshold(),
+            self.setup.dirty_page_limit(),
+        );
         let middle = freerun.midpoint(limit);
         let room = 1024 * (i128::from(middle) - i128::from(dirty));
         let off = (room / i128::from(limit - middle).max(1)).clamp(-1024, 1024);
@@ -455,7 +472,7 @@ impl PageCache {
     }
 
     /// Estimates the drives' write rate, and the number of sharing writers.
-    fn estimate(&mut self, now: u64, task: TaskId) {
+    fn estimate_bandwidth_and_writers(&mut self, now: u64, task: TaskId) {
         let pace = &mut self.pace;
         if !pace.writers.contains(&task) {
             pace.writers.push(task);
@@ -478,10 +495,10 @@ impl PageCache {
     }
 }
 
-/// Sets the pages' bits. Returns how many were not set.
-fn set(words: &mut Words, pages: Pages) -> u64 {
+/// Sets the pages' bits in a set. Returns how many were not set before.
+fn set_page_bits(words: &mut Words, pages: Pages) -> u64 {
     let mut count = 0;
-    for (word, bits) in pages.words() {
+    for (word, bits) in pages.words_and_bits() {
         let known = words.entry((pages.file, word)).or_default();
         let new = bits & !*known;
         *known |= bits;
@@ -490,54 +507,54 @@ fn set(words: &mut Words, pages: Pages) -> u64 {
     count
 }
 
-/// The present call, for a process using the page cache, or for the flusher thread.
+/// A task's present page cache call: of a process, or of the flusher thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The task's file, and where the task begins there.
+    /// Number of the task's file, and the byte where the task begins there.
     pub(super) file: usize,
     pub(super) base: u64,
     pub(super) writer: Writer,
     pub(super) stage: Stage,
-    /// The call's pages, and pages still to be copied or written back.
+    /// Pages of the call, and its pages still to be copied or written back.
     pub(super) pages: Pages,
     pub(super) left: Pages,
-    /// The call writes only a part of the first page, and of the last.
+    /// Whether the call writes only a part of its first page, and of its last page.
     pub(super) parts: [bool; 2],
-    /// The call's read or write.
+    /// The read or write for which the call is made, with its latency so far.
     pub(super) request: Request,
-    /// Work for the present part.
+    /// Work in cycles of the call's present part.
     pub(super) work: Cycles,
-    /// The call ends with the data on the media.
+    /// Whether the call ends only with its data on the media.
     pub(super) syncs: bool,
-    /// The call flushes the drives, as its last action.
+    /// Whether the call is at its last action, a flush of the drives.
     pub(super) flushes: bool,
     /// The awaited request, unless the call awaits the whole file: a page's read, or the flush. 0: about to be
     /// submitted.
     pub(super) awaits: Option<u64>,
-    /// The call awaits requests for the file up to this number.
+    /// Number of the last write-back request that the call awaits.
     pub(super) upto: u64,
-    /// A partly written page is read first, unless cached.
+    /// Whether a partly written page is read first, unless cached.
     pub(super) reads_parts: bool,
     /// Each write ends with the data on the media.
     pub(super) always_syncs: bool,
-    /// The work before a sleep is done.
+    /// Whether the work to leave the run queue before a sleep is done.
     pub(super) deactivated: bool,
-    /// The awaited request, ended.
+    /// The awaited request, once it has ended.
     pub(super) ended: Option<Request>,
 }
 
-/// A stage in a call, or in the kernel's write-back.
+/// A stage of a page cache call, or of the kernel's write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing is copied yet: do any pages have to be read first?
+    /// At the begin: looks whether any page has to be read before it is partly written.
     Look,
-    /// Go on to copy.
+    /// Go on to copy the call's next pages.
     Next,
     /// Copy these pages.
     Copy(Pages),
     /// Be held back until a time.
     Pause(u64),
-    /// Look for pages to write back.
+    /// Look for dirty pages to write back.
     WriteBack,
     /// Submit a request to read or write these pages; without pages: a flush.
     Issue(Pages),
@@ -545,18 +562,18 @@ pub(crate) enum Stage {
     Settle,
     /// Sleep until the awaited request has ended.
     Asleep,
-    /// Go on after the sleep.
+    /// Go on after the sleep, with the work of that done.
     Resume,
 }
 
 impl Caller {
-    /// The kernel's flusher thread.
-    pub(crate) fn flusher() -> Self {
+    /// State of the kernel's flusher thread, which belongs to no file.
+    pub(crate) fn for_flusher() -> Self {
         Self::new(usize::MAX, 0)
     }
 
     pub(super) fn new(file: usize, base: u64) -> Self {
-        let none = Pages::none(file);
+        let none = Pages::none_in_file(file);
         Self {
             file,
             base,
@@ -578,15 +595,15 @@ impl Caller {
         }
     }
 
-    /// Begins a call for these pages.
-    pub(crate) fn begin(&mut self, stage: Stage, pages: Pages) {
+    /// Begins a call for the given pages, at the given stage.
+    pub(crate) fn begin_call(&mut self, stage: Stage, pages: Pages) {
         self.stage = stage;
         self.flushes = false;
         (self.pages, self.left) = (pages, pages);
     }
 
-    /// A partly written page not cached yet, if any.
-    pub(crate) fn part_to_read(&self, cache: &PageCache) -> Option<Pages> {
+    /// The first partly written page of the call that is not cached, to be read before.
+    pub(crate) fn partial_page_to_read(&self, cache: &PageCache) -> Option<Pages> {
         let Pages { file, first, count } = self.pages;
         let ends = [first, (first + count).saturating_sub(1)];
         let parts = ends.into_iter().zip(self.parts);
@@ -595,23 +612,23 @@ impl Caller {
             first,
             count: 1,
         });
-        { pages }.find(|page| !cache.has(*page))
+        { pages }.find(|page| !cache.has_all_cached(*page))
     }
 }
 
-/// The kernel's progress in a write-back round.
+/// How far the kernel's flusher is on its round through the files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     file: usize,
-    /// Pages left in the file's turn.
+    /// Pages left to write back before the next file's turn.
     left: u64,
-    /// The round looks for old data as well.
+    /// Whether the round also takes pages that have been dirty for long.
     pub(super) old: bool,
 }
 
 impl Pages {
-    /// No page.
-    pub(crate) fn none(file: usize) -> Self {
+    /// An empty range of pages in a file.
+    pub(crate) fn none_in_file(file: usize) -> Self {
         Self {
             file,
             first: 0,
@@ -619,8 +636,8 @@ impl Pages {
         }
     }
 
-    /// All pages in a file.
-    pub(crate) fn all(file: usize) -> Self {
+    /// All pages of a file.
+    pub(crate) fn all_in_file(file: usize) -> Self {
         Self {
             file,
             first: 0,
@@ -628,8 +645,8 @@ impl Pages {
         }
     }
 
-    /// Takes the first pages off, at most `count`.
-    pub(crate) fn split(&mut self, count: u64) -> Self {
+    /// Removes and returns the first pages of the range, at most `count`.
+    pub(crate) fn take_first_pages(&mut self, count: u64) -> Self {
         let first = Self {
             count: self.count.min(count),
             ..*self
@@ -639,13 +656,13 @@ impl Pages {
         first
     }
 
-    /// The page after the last page.
-    pub(crate) fn end(self) -> u64 {
+    /// Number of the page after the range's last page.
+    pub(crate) fn page_after_last(self) -> u64 {
         self.first.saturating_add(self.count)
     }
 
-    /// The pages with bytes from a part of a file.
-    pub(crate) fn covering(file: usize, offset: u64, bytes: u64) -> Self {
+    /// The pages that hold a part of a file, given in bytes.
+    pub(crate) fn covering_bytes(file: usize, offset: u64, bytes: u64) -> Self {
         let first = offset / PAGE;
         Self {
             file,
@@ -654,8 +671,8 @@ impl Pages {
         }
     }
 
-    /// The words with these pages, and the bits there.
-    fn words(self) -> impl Iterator<Item = (u64, u64)> {
+    /// The words of a page set that hold these pages, each with the pages' bits.
+    fn words_and_bits(self) -> impl Iterator<Item = (u64, u64)> {
         let end = self.first + self.count;
         let mut at = self.first;
         std::iter::from_fn(move || {
@@ -702,27 +719,27 @@ mod tests {
                     let run = &mut flags[file][first as usize..(first + count) as usize];
                     let new = run.iter().filter(|dirty| !**dirty).count() as u64;
                     run.fill(true);
-                    prop_assert_eq!(cache.write(now, Pages { file, first, count }), new);
+                    prop_assert_eq!(cache.mark_pages_dirty(now, Pages { file, first, count }), new);
                     let all = Pages { file, first, count };
-                    prop_assert!(cache.has(all), "{:?}", all);
+                    prop_assert!(cache.has_all_cached(all), "{:?}", all);
                     continue;
                 }
                 let to = first + count;
                 let wanted = (first..to).find(|page| flags[file][*page as usize]);
-                let got = cache.take(file, first, to);
+                let got = cache.take_first_dirty_pages(file, first, to);
                 prop_assert_eq!(got.map(|pages| pages.first), wanted);
                 let Some(pages) = got else { continue };
                 let run = (pages.first..to).take_while(|page| flags[file][*page as usize]).count();
                 prop_assert_eq!(pages.count, (run as u64).min(REQUEST));
                 flags[file][pages.first as usize..][..pages.count as usize].fill(false);
-                let number = cache.submitted(pages);
-                prop_assert_eq!(cache.awaited(file, number), Some(number));
-                cache.written(number, pages);
-                prop_assert_eq!(cache.awaited(file, number), None);
+                let number = cache.count_submitted_pages(pages);
+                prop_assert_eq!(cache.oldest_write_back_upto(file, number), Some(number));
+                cache.count_written_pages(number, pages);
+                prop_assert_eq!(cache.oldest_write_back_upto(file, number), None);
                 taken += pages.count;
             }
             let dirty = flags.iter().flatten().filter(|dirty| **dirty).count() as u64;
-            prop_assert_eq!(cache.dirty(), dirty);
+            prop_assert_eq!(cache.dirty_page_count(), dirty);
             prop_assert_eq!((cache.totals.written, cache.totals.dirtied), (taken, taken + dirty));
         }
 
@@ -732,7 +749,7 @@ mod tests {
         ) {
             let mut cache = cache(1000);
             for (first, count) in steps {
-                cache.insert(Pages { file: 0, first, count });
+                cache.remember_cached_pages(Pages { file: 0, first, count });
                 let there: u32 = cache.cached.values().map(|cached| cached.count_ones()).sum();
                 prop_assert_eq!(u64::from(there), cache.in_memory);
                 prop_assert!(cache.in_memory <= 1000);
@@ -746,24 +763,24 @@ mod tests {
         ) {
             let mut cache = cache(10_000);
             for (file, first, count) in writes {
-                cache.write(0, Pages { file, first, count });
+                cache.mark_pages_dirty(0, Pages { file, first, count });
             }
-            let before = cache.dirty();
+            let before = cache.dirty_page_count();
             let mut round = Round { old, ..Round::default() };
             let mut taken = 0;
-            while let Some(pages) = cache.take_next(OLD_AFTER, &mut round) {
+            while let Some(pages) = cache.take_next_pages_for_flusher(OLD_AFTER, &mut round) {
                 taken += pages.count;
             }
             let left = if old { 0 } else { before.min(1000) };
-            prop_assert_eq!(taken, before - cache.dirty());
-            prop_assert!(cache.dirty() <= left && (old || cache.dirty() + REQUEST >= left));
+            prop_assert_eq!(taken, before - cache.dirty_page_count());
+            prop_assert!(cache.dirty_page_count() <= left && (old || cache.dirty_page_count() + REQUEST >= left));
         }
     }
 
     #[test]
     fn a_writer_goes_faster_below_the_middle_and_stops_at_the_limit() {
         let cache = cache(100_000);
-        let at = |dirty| cache.position(dirty);
+        let at = |dirty| cache.rate_factor_in_1024ths(dirty);
         assert_eq!((at(15_000), at(17_500), at(20_000)), (2048, 1024, 0));
         assert!((1024..1200).contains(&at(16_500)) && (880..1024).contains(&at(18_500)));
     }

@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::core::basics::{RequestId, TaskId};
 use crate::page_cache::state::{PageCache, Pages, Round, Totals};
 
-/// The page cache and write-back.
+/// The page cache, its flusher thread, and requests in flight.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     pub(super) pages: PageCache,
-    /// The flusher thread, its round, and whether the thread has nothing to do.
+    /// Task of the flusher thread, its round through the files, and whether it sleeps with nothing to do.
     pub(super) flusher: TaskId,
     pub(super) round: Round,
     pub(super) rests: bool,
-    /// The kernel's timer runs.
+    /// Whether the kernel's write-back timer is running.
     pub(super) timer: bool,
-    /// Requests in flight: number and pages.
+    /// Requests in flight, with their page cache number and pages.
     pub(super) requests: BTreeMap<RequestId, (u64, Pages)>,
-    /// Numbers of requests that read or flush.
+    /// Page cache numbers of requests in flight that read or flush.
     pub(super) others: Vec<u64>,
-    /// Tasks that await a request, by number.
+    /// Page cache numbers of awaited requests, each with the waiting task.
     pub(super) waiters: Vec<(u64, TaskId)>,
-    /// Tasks that wait until fewer requests are in flight.
+    /// Tasks that wait until fewer write-back requests are in flight.
     pub(super) queue: VecDeque<TaskId>,
 }
 

@@ -15,15 +15,15 @@ use crate::power::cpu_power::CpuPower;
 /// A run's energy in millijoules, by component, with means derived.
 #[derive(Clone, Debug, Serialize)]
 pub struct Energy {
-    /// Each CPU.
+    /// Energy of each CPU.
     pub cpus_mj: Vec<f64>,
-    /// Each cluster, besides its CPUs.
+    /// Energy of each cluster, besides its CPUs.
     pub clusters_mj: Vec<f64>,
-    /// Each cluster's uncore (interconnect and last-level cache), if separately clocked.
+    /// Energy of each cluster's uncore (interconnect and last-level cache), if separately clocked.
     pub uncores_mj: Vec<f64>,
-    /// The package, besides its clusters.
+    /// Energy of the package, besides its clusters.
     pub package_mj: f64,
-    /// Each drive, if it has power states.
+    /// Energy of each drive, if it has power states.
     pub drives_mj: Vec<f64>,
     /// Sum over components.
     pub total_mj: f64,
@@ -54,7 +54,7 @@ fn millijoules(femtojoules: u128) -> f64 {
 impl Energy {
     /// `None` if the machine's description gives no power except the drives': drives alone are not the machine.
     pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
-        if !machine.has_power() {
+        if !machine.has_cpu_or_package_power() {
             return None;
         }
         let powers: Vec<CpuPower> = (machine.cluster.iter())
@@ -64,21 +64,22 @@ impl Energy {
         let power_of_cpu =
             (powers.iter().zip(sizes)).flat_map(|(power, cpus)| std::iter::repeat_n(power, cpus));
         let cpus: Vec<u128> = (finished.cpus.iter().zip(power_of_cpu))
-            .map(|(cpu, power)| power.drawn(cpu).total())
+            .map(|(cpu, power)| power.energy_drawn(cpu).total_fj())
             .collect();
-        let time = finished.span.time();
+        let time = finished.span.time_after_warm_up();
         let clusters: Vec<u128> = finished
             .power
             .clusters
             .iter()
             .zip(&machine.cluster)
             .map(|(down, cluster)| {
-                let (down, up) = down.down_and_up(time);
-                cluster.off_power().femtojoules_over(down) + cluster.on_power().femtojoules_over(up)
+                let (down, up) = down.time_down_and_up(time);
+                cluster.power_when_down().femtojoules_over(down)
+                    + cluster.power_when_up().femtojoules_over(up)
             })
             .collect();
         let package = machine.package.as_ref().map_or(0, |package| {
-            let (_, up) = finished.power.package.down_and_up(time);
+            let (_, up) = finished.power.package.time_down_and_up(time);
             package.idle_power().femtojoules_over(Nanoseconds(time))
                 + package.active_power().femtojoules_over(up)
         });
@@ -86,10 +87,10 @@ impl Energy {
             .drives
             .iter()
             .flatten()
-            .map(DriveTotals::energy)
+            .map(DriveTotals::energy_fj)
             .collect();
         let uncore = &finished.power.uncore;
-        let uncores: Vec<u128> = (uncore.energy().into_iter())
+        let uncores: Vec<u128> = (uncore.energy_per_cluster().into_iter())
             .flat_map(|of_one| std::iter::repeat_n(of_one, machine.cluster.len()))
             .collect();
         let components = cpus.iter().chain(&clusters).chain(&uncores).chain(&drives);
@@ -97,14 +98,14 @@ impl Energy {
         (total > 0).then(|| Self {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
-            uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
-            power_limited_percent: (finished.power.packages.longest_limited())
+            uncore_mhz: uncore.energy_per_cluster().map(|_| uncore.mean_mhz()),
+            power_limited_percent: (finished.power.packages.longest_limited_time())
                 .map(|limited| 100.0 * limited as f64 / time.max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
             scope: machine.power_scope(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),
-            idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
+            idle_mw: machine_power_at_rest(machine, finished).0 as f64 / 1e3,
             total_mj: millijoules(total),
             mean_mw: total as f64 / time.max(1) as f64 / 1e3,
             per_io_uj: (requests > 0).then(|| millijoules(total) * 1e3 / requests as f64),
@@ -112,24 +113,24 @@ impl Energy {
     }
 }
 
-/// The whole machine's power at rest.
-fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
-    // The package is down only in the deepest state overall.
+/// The whole machine's power in microwatts while nothing happens any more.
+fn machine_power_at_rest(machine: &Machine, finished: &Finished) -> Microwatts {
+    // The package is down only while all CPUs are in the machine's deepest idle state.
     let last = machine.idle_state.len().checked_sub(1);
-    let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed(cpu) != last);
+    let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed_idle_state(cpu) != last);
     let mut first_cpu = 0;
     let clusters = machine.cluster.iter().map(|c| {
         let cpus = first_cpu..first_cpu + c.cpus;
         first_cpu = cpus.end;
         let table = machine.idle_states_of(c);
-        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed(cpu)?]));
+        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed_idle_state(cpu)?]));
         let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
         let besides = if cluster_down {
-            c.off_power()
+            c.power_when_down()
         } else {
-            c.on_power()
+            c.power_when_up()
         };
-        // A CPU that can only poll does so at the lowest clock.
+        // A CPU without a sleep state polls at the lowest clock.
         let lowest = c.opps.first();
         let of_cpus = states.filter_map(|state| Some(c.idle_power(state, lowest?).0));
         besides.0 + of_cpus.sum::<u64>()
@@ -142,7 +143,7 @@ fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
         .as_ref()
         .filter(|_| package_up)
         .map_or(0, |u| {
-            u.power(u.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
+            u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0 * machine.cluster.len() as u64
         });
     let drives = finished
         .drives

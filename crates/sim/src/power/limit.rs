@@ -5,7 +5,7 @@
 
 use wakepath_hardware::machine::PowerLimit;
 
-/// One package's limits.
+/// A package's power limits, with the averages of the power drawn so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limits: Vec<Limit>,
@@ -23,23 +23,23 @@ struct Limit {
 }
 
 impl Limit {
-    /// The last `time` ns' weight in the average.
-    fn weight(&self, time: f64) -> f64 {
+    /// Weight of the last `time` ns in the running average, 0 to 1.
+    fn weight_in_average(&self, time: f64) -> f64 {
         -(-time / self.window).exp_m1()
     }
 
-    fn add(&mut self, power: f64, time: f64) {
-        self.average += (power - self.average) * self.weight(time);
+    fn add_to_average(&mut self, power: f64, time: f64) {
+        self.average += (power - self.average) * self.weight_in_average(time);
     }
 
-    /// The most that can be drawn for `time` ns with the average still within the limit.
-    fn left(&self, time: f64) -> f64 {
-        self.average + (self.power - self.average) / self.weight(time)
+    /// Highest power that can be drawn for the next `time` ns with the average still within the limit.
+    fn power_left_for(&self, time: f64) -> f64 {
+        self.average + (self.power - self.average) / self.weight_in_average(time)
     }
 }
 
 impl Budget {
-    /// After a long rest.
+    /// The budget of a package that has drawn nothing for long.
     pub(crate) fn new(limit: &PowerLimit) -> Self {
         let limits = limit.limits().map(|(power, window)| Limit {
             power: power.0 as f64,
@@ -53,26 +53,29 @@ impl Budget {
         }
     }
 
-    /// The package's energy is known up to this time.
-    pub(crate) fn until(&self) -> u64 {
+    /// Time in ns up to which the package's energy is known.
+    pub(crate) fn energy_known_until(&self) -> u64 {
         self.until
     }
 
-    /// Takes note that the package has drawn `drawn` femtojoules by `now`, since the beginning.
-    pub(crate) fn add(&mut self, now: u64, drawn: u128) {
+    /// Notes that the package has drawn `drawn` femtojoules from the run's start until `now`, and updates the averages.
+    pub(crate) fn note_energy_drawn(&mut self, now: u64, drawn: u128) {
         let time = now.saturating_sub(self.until);
         if time > 0 {
             let power = drawn.saturating_sub(self.drawn) as f64 / time as f64;
             (self.until, self.drawn) = (now, drawn);
             self.limits
                 .iter_mut()
-                .for_each(|l| l.add(power, time as f64));
+                .for_each(|l| l.add_to_average(power, time as f64));
         }
     }
 
     /// The package's power budget for the next `time` ns, in microwatts.
-    pub(crate) fn left(&self, time: u64) -> f64 {
-        let left = self.limits.iter().map(|limit| limit.left(time as f64));
+    pub(crate) fn power_left_for(&self, time: u64) -> f64 {
+        let left = self
+            .limits
+            .iter()
+            .map(|limit| limit.power_left_for(time as f64));
         left.fold(f64::INFINITY, f64::min)
     }
 }
@@ -103,9 +106,9 @@ mod tests {
         let mut drawn = 0;
         let mut all = Vec::new();
         for (slot, watts) in wanted.iter().enumerate() {
-            let uw = (watts * 1e6).min(budget.left(MS)).max(0.0);
+            let uw = (watts * 1e6).min(budget.power_left_for(MS)).max(0.0);
             drawn += (uw * MS as f64) as u128;
-            budget.add((slot as u64 + 1) * MS, drawn);
+            budget.note_energy_drawn((slot as u64 + 1) * MS, drawn);
             all.push(uw / 1e6);
         }
         all

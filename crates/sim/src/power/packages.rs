@@ -10,20 +10,20 @@ use crate::power::setup::PowerSetup;
 /// The packages whose power is limited.
 #[derive(Debug, Default)]
 pub(super) struct Packages {
-    /// Empty if there is no limit.
+    /// Budgets by package; empty without a power limit.
     pub(super) budgets: Vec<Budget>,
-    /// By cluster.
+    /// Limited clusters, by cluster number.
     pub(super) clusters: Vec<Limited>,
 }
 
 /// A cluster of a package whose power is limited.
 #[derive(Clone, Debug)]
 pub(super) struct Limited {
-    /// Energy by the last slot's end.
+    /// Energy that the cluster had drawn by the last slot's end.
     pub(super) drawn: Drawn,
-    /// The highest clock in the present slot.
+    /// Highest clock that the power limit allows in the present slot.
     pub(super) cap: Kilohertz,
-    /// How long the cap has held the clock down, in ns.
+    /// How long the power limit has held the cluster's clock down, in ns.
     pub(super) time: u64,
 }
 
@@ -34,7 +34,7 @@ impl Packages {
         };
         let limited = (0..clusters).map(|cluster| Limited {
             drawn: Drawn::default(),
-            cap: frequency.cluster(cluster).highest(),
+            cap: frequency.cluster(cluster).highest_frequency(),
             time: 0,
         });
         let packages = clusters / limit.limits.clusters;
@@ -44,20 +44,20 @@ impl Packages {
         }
     }
 
-    /// How long each cluster's clock was held down, in ns.
-    pub(super) fn limited(&self) -> Vec<u64> {
+    /// How long a power limit held down each cluster's clock, in ns.
+    pub(super) fn limited_time_by_cluster(&self) -> Vec<u64> {
         self.clusters.iter().map(|cluster| cluster.time).collect()
     }
 
-    /// Takes these times off.
-    pub(super) fn leave_out(&mut self, before: &[u64]) {
+    /// Subtracts the times noted at the warm-up's end.
+    pub(super) fn subtract_earlier(&mut self, before: &[u64]) {
         for (cluster, before) in self.clusters.iter_mut().zip(before) {
             cluster.time -= before;
         }
     }
 
-    /// How long the most limited cluster's clock was held down, in ns; `None` without a limit.
-    pub(super) fn longest_limited(&self) -> Option<u64> {
+    /// How long a power limit held down the most limited cluster's clock, in ns; `None` without a limit.
+    pub(super) fn longest_limited_time(&self) -> Option<u64> {
         self.clusters.iter().map(|cluster| cluster.time).max()
     }
 }

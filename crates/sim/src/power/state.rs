@@ -1,4 +1,4 @@
-//! How long clusters and the package were down.
+//! Counts how long clusters and the package are down.
 
 use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::Nanoseconds;
@@ -13,10 +13,10 @@ use crate::power::uncore::{UncoreClock, UncoreTotals};
 #[derive(Debug)]
 pub(crate) struct PowerTracker {
     pub(super) clusters: Vec<Down>,
-    /// Down: every CPU is in the deepest state, and has been for as long as the package takes to go down.
+    /// The package is down once every CPU has been in the deepest state for as long as the package takes to go down.
     pub(super) package: Down,
     sleep: PackageSleep,
-    /// When the package has come up, or will have.
+    /// Time in ns when the package came up last, or will be up.
     package_up_at: u64,
     pub(super) uncore: UncoreClock,
     /// Budgets of packages with a power limit.
@@ -24,7 +24,7 @@ pub(crate) struct PowerTracker {
     deepest: usize,
 }
 
-/// What a [`PowerTracker`] has counted.
+/// Totals of a [`PowerTracker`] at some time, such as the warm-up's end.
 #[derive(Debug)]
 pub(crate) struct PowerTotals {
     clusters: Vec<u64>,
@@ -33,12 +33,12 @@ pub(crate) struct PowerTotals {
     limited: Vec<u64>,
 }
 
-/// A cluster or package, down while all its CPUs are.
+/// Counts how long a cluster or package is down, while all its CPUs are in states that allow so.
 #[derive(Debug)]
 pub(crate) struct Down {
     cpus: usize,
     asleep: usize,
-    /// When it goes down, unless a CPU wakes up before.
+    /// Time in ns when the unit goes or went down, if all its CPUs stay asleep.
     since: u64,
     time: u64,
 }
@@ -53,33 +53,35 @@ impl Down {
         }
     }
 
-    fn all_asleep(&self) -> bool {
+    fn all_cpus_asleep(&self) -> bool {
         self.asleep == self.cpus
     }
 
-    fn asleep(&mut self, down_at: u64) {
+    fn add_sleeping_cpu(&mut self, down_at: u64) {
         self.asleep += 1;
         self.since = down_at;
     }
 
-    fn awake(&mut self, now: u64) {
-        self.settle(now);
+    fn remove_sleeping_cpu(&mut self, now: u64) {
+        self.settle_time_down(now);
         self.asleep -= 1;
     }
 
-    /// Time down and time up, within a run of `time` ns.
-    pub(super) fn down_and_up(&self, time: u64) -> (Nanoseconds, Nanoseconds) {
-        (Nanoseconds(self.time), Nanoseconds(time - self.time))
+    /// Time down and time up, in a run of `run_ns` ns.
+    pub(super) fn time_down_and_up(&self, run_ns: u64) -> (Nanoseconds, Nanoseconds) {
+        (Nanoseconds(self.time), Nanoseconds(run_ns - self.time))
     }
 
-    /// How long it has been down by now.
-    pub(crate) fn time_until(&self, now: u64) -> u64 {
-        let down = self.all_asleep().then(|| now.saturating_sub(self.since));
+    /// Time in ns that the unit has been down in all until `now`.
+    pub(crate) fn time_down_until(&self, now: u64) -> u64 {
+        let down = self
+            .all_cpus_asleep()
+            .then(|| now.saturating_sub(self.since));
         self.time + down.unwrap_or(0)
     }
 
-    fn settle(&mut self, now: u64) {
-        if self.all_asleep() {
+    fn settle_time_down(&mut self, now: u64) {
+        if self.all_cpus_asleep() {
             self.time += now.saturating_sub(self.since);
             self.since = self.since.max(now);
         }
@@ -93,7 +95,7 @@ impl PowerTracker {
             .map(|cluster| Down::new(cluster.cpus().len()))
             .collect();
         Self {
-            package: Down::new(topology.cpus()),
+            package: Down::new(topology.cpu_count()),
             sleep: setup.package_sleep,
             package_up_at: 0,
             uncore: UncoreClock::new(setup.uncore.as_ref()),
@@ -103,92 +105,104 @@ impl PowerTracker {
         }
     }
 
-    /// A CPU goes to sleep in `state`.
+    /// Notes that a CPU goes to sleep in `state`, a state for the whole cluster or not.
     #[inline(always)]
-    pub(crate) fn cpu_asleep(&mut self, now: u64, cluster: usize, whole: bool, state: usize) {
-        if whole {
-            self.clusters[cluster].asleep(now);
+    pub(crate) fn note_cpu_asleep(
+        &mut self,
+        now: u64,
+        cluster: usize,
+        whole_cluster: bool,
+        state: usize,
+    ) {
+        if whole_cluster {
+            self.clusters[cluster].add_sleeping_cpu(now);
         }
         if state == self.deepest {
-            let down_at = now + self.sleep.delay().0;
-            self.package.asleep(down_at);
-            if self.package.all_asleep() {
-                self.uncore.goes_off(down_at);
+            let down_at = now + self.sleep.time_until_down().0;
+            self.package.add_sleeping_cpu(down_at);
+            if self.package.all_cpus_asleep() {
+                self.uncore.schedule_off(down_at);
             }
         }
     }
 
-    /// A CPU in `state` is woken up. Returns whether the cluster was down.
+    /// Notes that a CPU in `state` is woken up. Returns whether its cluster was down.
     #[inline(always)]
-    pub(crate) fn cpu_awake(
+    pub(crate) fn note_cpu_awake(
         &mut self,
         now: u64,
         cluster: usize,
-        whole: bool,
+        whole_cluster: bool,
         state: usize,
     ) -> bool {
         if state == self.deepest {
-            if self.package.all_asleep() {
-                let asleep = Nanoseconds(self.package.since - self.sleep.delay().0);
-                self.package_up_at = self.sleep.up_at(asleep, Nanoseconds(now)).0;
+            if self.package.all_cpus_asleep() {
+                let asleep = Nanoseconds(self.package.since - self.sleep.time_until_down().0);
+                self.package_up_at = self.sleep.power_up_time(asleep, Nanoseconds(now)).0;
             }
-            self.package.awake(now);
-            self.uncore.goes_on(now);
+            self.package.remove_sleeping_cpu(now);
+            self.uncore.end_or_cancel_off(now);
         }
         let cluster = &mut self.clusters[cluster];
-        let was_down = cluster.all_asleep();
-        if whole {
-            cluster.awake(now);
+        let was_down = cluster.all_cpus_asleep();
+        if whole_cluster {
+            cluster.remove_sleeping_cpu(now);
         }
         was_down
     }
 
-    /// How long a CPU woken up at `now` waits for the package before the exit can begin.
+    /// Time in ns that a CPU woken up at `now` waits for the package to come up, before its exit begins.
     #[inline(always)]
-    pub(crate) fn package_wait(&self, now: u64) -> u64 {
+    pub(crate) fn wait_for_package(&self, now: u64) -> u64 {
         self.package_up_at.saturating_sub(now)
     }
 
-    /// How long a cluster has been down by now.
-    pub(crate) fn cluster_down(&self, cluster: usize, now: u64) -> u64 {
-        self.clusters[cluster].time_until(now)
+    /// Time in ns that a cluster has been down in all until `now`.
+    pub(crate) fn cluster_time_down_until(&self, cluster: usize, now: u64) -> u64 {
+        self.clusters[cluster].time_down_until(now)
     }
 
-    /// A CPU is powered, and its clock runs at so many kHz from now on.
+    /// Tells the uncore that a powered CPU's clock runs at so many kHz from now on.
     #[inline(always)]
-    pub(crate) fn sees_clock(&mut self, khz: u32) {
-        self.uncore.sees(khz);
+    pub(crate) fn note_powered_cpu_clock(&mut self, khz: u32) {
+        self.uncore.note_powered_cpu_clock(khz);
     }
 
-    /// How long a cluster has been down, up to when it last came up.
-    pub(crate) fn down_time(&self, cluster: usize) -> u64 {
+    /// Time in ns that a cluster has been down in all, up to when it last came up.
+    pub(crate) fn settled_cluster_time_down(&self, cluster: usize) -> u64 {
         self.clusters[cluster].time
     }
 
-    /// Counts by now; the uncore's slots up to now are over.
+    /// Totals until `now`; the uncore's due slots must have been ended.
     pub(crate) fn totals_until(&mut self, now: u64) -> PowerTotals {
-        self.uncore.settle(now);
+        self.uncore.settle_energy_until(now);
         PowerTotals {
-            clusters: self.clusters.iter().map(|c| c.time_until(now)).collect(),
-            package: self.package.time_until(now),
+            clusters: self
+                .clusters
+                .iter()
+                .map(|c| c.time_down_until(now))
+                .collect(),
+            package: self.package.time_down_until(now),
             uncore: self.uncore.totals(),
-            limited: self.packages.limited(),
+            limited: self.packages.limited_time_by_cluster(),
         }
     }
 
-    /// Takes off what had been counted before, once nothing goes on.
-    pub(crate) fn leave_out(&mut self, before: &PowerTotals) {
+    /// Subtracts the totals noted at the warm-up's end, at the end of the run.
+    pub(crate) fn subtract_earlier(&mut self, before: &PowerTotals) {
         for (cluster, before) in self.clusters.iter_mut().zip(&before.clusters) {
             cluster.time -= before;
         }
         self.package.time -= before.package;
-        self.uncore.leave_out(&before.uncore);
-        self.packages.leave_out(&before.limited);
+        self.uncore.subtract_earlier(&before.uncore);
+        self.packages.subtract_earlier(&before.limited);
     }
 
-    pub(crate) fn finish(&mut self, now: u64) {
-        self.clusters.iter_mut().for_each(|c| c.settle(now));
-        self.package.settle(now);
-        self.uncore.settle(now);
+    pub(crate) fn settle_all_times(&mut self, now: u64) {
+        self.clusters
+            .iter_mut()
+            .for_each(|c| c.settle_time_down(now));
+        self.package.settle_time_down(now);
+        self.uncore.settle_energy_until(now);
     }
 }

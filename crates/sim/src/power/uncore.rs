@@ -15,19 +15,19 @@ use crate::core::basics::NEVER;
 pub(crate) struct UncoreClock {
     uncore: Option<Uncore>,
     slot: u64,
-    /// When the present slot ends; never without an uncore.
+    /// Time in ns when the present slot ends; never without an uncore.
     slot_end: u64,
     /// The fastest clock of a powered CPU in the present slot, in kHz.
     fastest: u32,
     clock: Kilohertz,
-    /// When the uncore goes off; never while the package is not on the way down.
+    /// Time in ns when the uncore goes off; never while the package is not going down.
     off_at: u64,
-    /// Up to when the totals are known.
+    /// Time in ns up to which the totals are complete.
     since: u64,
     totals: UncoreTotals,
 }
 
-/// Counts.
+/// Totals of the uncore.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UncoreTotals {
     time_on: u64,
@@ -37,17 +37,19 @@ pub(crate) struct UncoreTotals {
 }
 
 impl UncoreClock {
-    /// The clock on a machine with this uncore, if any.
+    /// The uncore clock of a machine; `None` if the machine's description has no uncore.
     pub(crate) fn new(uncore: Option<&Uncore>) -> Self {
         let uncore = uncore.cloned();
-        let slot = uncore.as_ref().map_or(NEVER, |u| u.slot_us.micros().0);
+        let slot = uncore
+            .as_ref()
+            .map_or(NEVER, |u| u.slot_us.micros_to_time().0);
         Self {
             slot,
             slot_end: slot,
             fastest: 0,
             clock: uncore
                 .as_ref()
-                .map_or(Kilohertz(0), |u| u.clock(Kilohertz(0))),
+                .map_or(Kilohertz(0), |u| u.clock_within_limits(Kilohertz(0))),
             uncore,
             off_at: NEVER,
             since: 0,
@@ -55,22 +57,22 @@ impl UncoreClock {
         }
     }
 
-    /// Whether a slot is over that [`Self::end_slots`] does not know about.
+    /// Whether a slot is over by `now` that [`Self::end_due_slots`] has not ended yet.
     #[inline]
-    pub(crate) fn is_due(&self, now: u64) -> bool {
+    pub(crate) fn has_due_slot(&self, now: u64) -> bool {
         self.slot_end <= now
     }
 
-    /// The slots up to `now` are over; since the last change the fastest powered CPU has run at
-    /// `fastest` kHz, 0 if there was none.
-    pub(crate) fn end_slots(&mut self, now: u64, fastest: u32) {
-        while self.is_due(now) {
-            self.settle(self.slot_end);
-            let seen = std::mem::replace(&mut self.fastest, fastest);
-            self.clock = self.clock_at(seen);
-            // After a slot without a change every further one is the same.
+    /// Ends the slots up to `now`; since the last change the fastest powered CPU has run at
+    /// `fastest_khz` kHz, 0 if there was none.
+    pub(crate) fn end_due_slots(&mut self, now: u64, fastest_khz: u32) {
+        while self.has_due_slot(now) {
+            self.settle_energy_until(self.slot_end);
+            let seen = std::mem::replace(&mut self.fastest, fastest_khz);
+            self.clock = self.clock_for_fastest_cpu(seen);
+            // After a slot without a change, all further slots are the same.
             let last = now / self.slot * self.slot;
-            self.slot_end = if seen == fastest && self.slot_end < last {
+            self.slot_end = if seen == fastest_khz && self.slot_end < last {
                 last
             } else {
                 self.slot_end + self.slot
@@ -78,56 +80,61 @@ impl UncoreClock {
         }
     }
 
-    fn clock_at(&self, khz: u32) -> Kilohertz {
-        let clock = self.uncore.as_ref().map(|u| u.clock(Kilohertz(khz)));
+    fn clock_for_fastest_cpu(&self, khz: u32) -> Kilohertz {
+        let clock = self
+            .uncore
+            .as_ref()
+            .map(|u| u.clock_within_limits(Kilohertz(khz)));
         clock.unwrap_or(Kilohertz(0))
     }
 
-    /// A powered CPU runs at so many kHz from now on.
+    /// Notes that a powered CPU runs at `khz` from now on, for the present slot's fastest clock.
     #[inline]
-    pub(crate) fn sees(&mut self, khz: u32) {
+    pub(crate) fn note_powered_cpu_clock(&mut self, khz: u32) {
         self.fastest = self.fastest.max(khz);
     }
 
-    /// The package will be down from `at` on, unless a CPU wakes up before.
+    /// Schedules the uncore to go off at `at` with the package, unless a CPU wakes up before.
     #[inline]
-    pub(crate) fn goes_off(&mut self, at: u64) {
+    pub(crate) fn schedule_off(&mut self, at: u64) {
         self.off_at = at;
     }
 
-    /// A CPU wakes up at `now`, so that the package is not down from now on.
+    /// Ends the uncore's off time, or cancels going off: a CPU wakes up at `now`.
     #[inline]
-    pub(crate) fn goes_on(&mut self, now: u64) {
+    pub(crate) fn end_or_cancel_off(&mut self, now: u64) {
         if self.uncore.is_some() && self.off_at != NEVER {
-            self.settle(now);
+            self.settle_energy_until(now);
             self.off_at = NEVER;
         }
     }
 
-    pub(crate) fn settle(&mut self, until: u64) {
+    pub(crate) fn settle_energy_until(&mut self, until: u64) {
         let since = std::mem::replace(&mut self.since, until);
         let time = until.min(self.off_at).saturating_sub(since);
         if let Some(uncore) = &self.uncore {
             self.totals.time_on += time;
             self.totals.khz_time += u128::from(self.clock.0) * u128::from(time);
-            self.totals.energy += uncore.power(self.clock).femtojoules_over(Nanoseconds(time));
+            self.totals.energy += uncore
+                .power_at_clock(self.clock)
+                .femtojoules_over(Nanoseconds(time));
         }
     }
 
-    /// Counts up to the last settled time.
+    /// The uncore's totals up to the last settled time.
     pub(crate) fn totals(&self) -> UncoreTotals {
         self.totals
     }
 
-    /// Takes off what had been counted before.
-    pub(crate) fn leave_out(&mut self, before: &UncoreTotals) {
+    /// Subtracts the totals noted at the warm-up's end.
+    pub(crate) fn subtract_earlier(&mut self, before: &UncoreTotals) {
         self.totals.time_on -= before.time_on;
         self.totals.khz_time -= before.khz_time;
         self.totals.energy -= before.energy;
     }
 
     /// One cluster's uncore energy, in femtojoules; `None` if the machine has no uncore.
-    pub(crate) fn energy(&self) -> Option<u128> {
+    pub(crate) fn energy_per_cluster(&self) -> Option<u128> {
         self.uncore.as_ref().map(|_| self.totals.energy)
     }
 
@@ -151,21 +158,21 @@ mod tests {
     }
 
     fn tell(uncore: &mut UncoreClock, now: u64, fastest: u32) {
-        if uncore.is_due(now) {
-            uncore.end_slots(now, fastest);
+        if uncore.has_due_slot(now) {
+            uncore.end_due_slots(now, fastest);
         }
     }
 
     #[test]
     fn the_clock_follows_a_slot_later_and_falls_when_nobody_runs() {
         let mut u = uncore();
-        u.sees(3_000_000);
+        u.note_powered_cpu_clock(3_000_000);
         // Slept from 2 ms on; two slots later somebody comes back.
         tell(&mut u, 2 * MS, 3_000_000);
         assert_eq!(u.clock, Kilohertz(1_200_000));
         tell(&mut u, 35 * MS, 0);
         assert_eq!(u.clock, Kilohertz(1_200_000));
-        u.settle(35 * MS);
+        u.settle_energy_until(35 * MS);
         // Only the second slot is at its limit, 2.4 GHz.
         assert!((u.mean_mhz() - (25.0 * 1200.0 + 10.0 * 2400.0) / 35.0).abs() < 1e-9);
     }
@@ -174,13 +181,13 @@ mod tests {
     fn splitting_a_stretch_changes_nothing() {
         let run = |steps: &[u64]| {
             let mut u = uncore();
-            u.sees(2_000_000);
+            u.note_powered_cpu_clock(2_000_000);
             for step in steps {
                 tell(&mut u, *step, 2_000_000);
-                u.sees(2_000_000);
+                u.note_powered_cpu_clock(2_000_000);
             }
             tell(&mut u, 1000 * MS, 2_000_000);
-            u.settle(1000 * MS);
+            u.settle_energy_until(1000 * MS);
             (u.totals.energy, u.totals.khz_time, u.totals.time_on)
         };
         let many: Vec<u64> = (1..999).map(|ms| ms * MS + 7).collect();
@@ -191,12 +198,12 @@ mod tests {
     #[test]
     fn a_package_that_is_down_draws_nothing() {
         let mut u = uncore();
-        u.goes_off(5 * MS);
-        u.goes_on(8 * MS);
+        u.schedule_off(5 * MS);
+        u.end_or_cancel_off(8 * MS);
         // Too late for the package to go down.
-        u.goes_off(9 * MS);
-        u.goes_on(8 * MS + 1);
-        u.settle(9 * MS);
+        u.schedule_off(9 * MS);
+        u.end_or_cancel_off(8 * MS + 1);
+        u.settle_energy_until(9 * MS);
         assert_eq!(u.totals.time_on, 6 * MS);
     }
 }

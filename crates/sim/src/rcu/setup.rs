@@ -12,22 +12,22 @@ pub(crate) struct RcuSetup {
 }
 
 impl RcuSetup {
-    /// `thread` is the grace-period task. `None`: nobody waits for grace periods.
+    /// Compiles RCU's figures; `thread` is the grace-period task. `None`: no CPU waits for grace periods.
     pub(crate) fn new(machine: &Machine, thread: Option<TaskId>) -> Option<Self> {
         let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
         Some(Self {
-            soft_interrupt: rcu.softirq_kcycles.kilocycles(),
+            soft_interrupt: rcu.softirq_kcycles.kilocycles_to_cycles(),
             thread,
         })
     }
 
-    /// Work of the soft interrupt.
-    pub(crate) fn soft_interrupt(&self) -> Cycles {
+    /// Work in cycles of RCU's soft interrupt.
+    pub(crate) fn soft_interrupt_work(&self) -> Cycles {
         self.soft_interrupt
     }
 
     /// The grace-period task, with the same number as its background source.
-    pub(crate) fn thread(&self) -> TaskId {
+    pub(crate) fn grace_period_task(&self) -> TaskId {
         self.thread
     }
 }

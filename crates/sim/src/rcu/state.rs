@@ -9,52 +9,55 @@ use crate::core::basics::CpuId;
 /// One CPU's callbacks and knowledge about grace periods (`struct rcu_data`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuRcu {
-    /// Callbacks without a grace period asked for yet.
+    /// Callbacks for which no grace period has been requested yet.
     fresh: u32,
-    /// Grace-period ends for other waiting callbacks.
+    /// For each waiting callback, the number of the grace period's end that it waits for.
     waiting: Vec<u64>,
-    /// Callbacks with an ended grace period.
+    /// Callbacks whose grace period has ended, ready to run.
     ready: u32,
-    /// The last noticed grace-period number.
+    /// Grace-period number that the CPU has noticed last.
     noticed: u64,
-    /// The grace period waits for this CPU's quiescent state, as far as noticed.
+    /// Whether the CPU owes the running grace period a quiescent state, as far as the CPU has noticed.
     owes: bool,
-    /// The CPU has passed a quiescent state since.
+    /// Whether the CPU has passed a quiescent state since it noticed the grace period.
     quiescent: bool,
 }
 
 impl CpuRcu {
-    /// Whether the CPU has no callbacks, and may stop the tick (`rcu_needs_cpu()`).
+    /// Whether the CPU has no callbacks, and so may stop its tick (`rcu_needs_cpu()`).
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn has_no_callbacks(&self) -> bool {
         self.fresh == 0 && self.ready == 0 && self.waiting.is_empty()
     }
 
-    /// A task leaves a callback here (`call_rcu()`).
-    pub(crate) fn call(&mut self) {
+    /// Adds a callback that a task leaves on the CPU (`call_rcu()`).
+    pub(crate) fn add_callback(&mut self) {
         self.fresh += 1;
     }
 }
 
-/// The grace-period thread's sleep after some work.
+/// Whether the grace-period thread has to be woken.
+pub(crate) type WakesThread = bool;
+
+/// What ends the grace-period thread's sleep after its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadSleep {
-    /// Until somebody asks for a grace period.
+    /// The thread sleeps until somebody asks for a grace period.
     UntilAsked,
-    /// Until the timer for the next scan, or until all CPUs have reported.
+    /// The thread sleeps until its timer for the next scan, or until all CPUs have reported.
     UntilScan,
 }
 
 /// Grace periods of the machine (`struct rcu_state`).
 #[derive(Clone, Debug)]
 pub(crate) struct GracePeriods {
-    /// As `gp_seq`: grows when a grace period begins and when one ends, and is odd while one runs.
+    /// As the kernel's `gp_seq`: grows when a grace period begins and when it ends, and is odd while a grace period runs.
     number: u64,
-    /// The awaited end, if larger.
+    /// Number of the last grace period's end that somebody awaits; nobody does if not above `number`.
     needed: u64,
-    /// CPUs without a quiescent state in this grace period.
+    /// By CPU, whether it has not reported a quiescent state in the running grace period.
     missing: Vec<bool>,
-    /// Idle counts by CPU at the first scan, if there was one.
+    /// Number of idle periods by CPU at the grace period's first scan, once made.
     snapshot: Option<Vec<u64>>,
 }
 
@@ -68,54 +71,57 @@ impl GracePeriods {
         }
     }
 
-    fn runs(&self) -> bool {
+    fn grace_period_is_running(&self) -> bool {
         self.number % 2 == 1
     }
 
-    fn all_reported(&self) -> bool {
+    fn all_cpus_reported(&self) -> bool {
         !self.missing.contains(&true)
     }
 
-    /// A tick on a CPU. Returns whether it raises the soft interrupt (`rcu_pending()`).
-    pub(crate) fn tick(&self, cpu: &mut CpuRcu) -> bool {
+    /// Notes the quiescent state of a tick on a CPU. Returns whether the tick raises RCU's soft interrupt (`rcu_pending()`).
+    pub(crate) fn note_tick_and_check_soft_interrupt(&self, cpu: &mut CpuRcu) -> bool {
         cpu.quiescent = true;
-        cpu.owes || cpu.ready > 0 || (!self.runs() && cpu.fresh > 0) || cpu.noticed != self.number
+        cpu.owes
+            || cpu.ready > 0
+            || (!self.grace_period_is_running() && cpu.fresh > 0)
+            || cpu.noticed != self.number
     }
 
-    /// The soft interrupt on a CPU (`rcu_core()`). Returns whether it wakes the thread.
-    pub(crate) fn soft_interrupt(&mut self, id: CpuId, cpu: &mut CpuRcu) -> bool {
-        let mut wakes = self.notice(id, cpu);
+    /// Serves RCU's soft interrupt on a CPU (`rcu_core()`). Returns whether it wakes the grace-period thread.
+    pub(crate) fn serve_soft_interrupt(&mut self, id: CpuId, cpu: &mut CpuRcu) -> WakesThread {
+        let mut wakes = self.notice_grace_period_changes(id, cpu);
         if cpu.owes && cpu.quiescent {
             cpu.owes = false;
             // This grace period cannot end before the report, so the next one is enough for all callbacks.
-            wakes |= self.ask(cpu);
+            wakes |= self.request_grace_period_for_fresh(cpu);
             self.missing[id] = false;
-            wakes |= self.all_reported();
+            wakes |= self.all_cpus_reported();
         }
-        if !self.runs() {
-            wakes |= self.ask(cpu);
+        if !self.grace_period_is_running() {
+            wakes |= self.request_grace_period_for_fresh(cpu);
         }
         cpu.ready = 0;
         wakes
     }
 
-    /// A CPU notices begun and ended grace periods (`note_gp_changes()`). Returns whether to wake the thread.
-    fn notice(&mut self, id: CpuId, cpu: &mut CpuRcu) -> bool {
+    /// Makes a CPU notice begun and ended grace periods (`note_gp_changes()`). Returns whether to wake the thread.
+    fn notice_grace_period_changes(&mut self, id: CpuId, cpu: &mut CpuRcu) -> WakesThread {
         if cpu.noticed == self.number {
             return false;
         }
         let before = cpu.waiting.len();
         cpu.waiting.retain(|end| *end > self.number);
         cpu.ready += (before - cpu.waiting.len()) as u32;
-        let wakes = self.ask(cpu);
+        let wakes = self.request_grace_period_for_fresh(cpu);
         cpu.noticed = self.number;
-        cpu.owes = self.runs() && self.missing[id];
+        cpu.owes = self.grace_period_is_running() && self.missing[id];
         cpu.quiescent = false;
         wakes
     }
 
-    /// Asks for a grace period for new callbacks (`rcu_accelerate_cbs()`). Returns whether to wake the thread.
-    fn ask(&mut self, cpu: &mut CpuRcu) -> bool {
+    /// Requests a grace period for a CPU's new callbacks (`rcu_accelerate_cbs()`). Returns whether to wake the thread.
+    fn request_grace_period_for_fresh(&mut self, cpu: &mut CpuRcu) -> WakesThread {
         if cpu.fresh == 0 {
             return false;
         }
@@ -124,28 +130,28 @@ impl GracePeriods {
         cpu.waiting
             .extend(std::iter::repeat_n(end, cpu.fresh as usize));
         cpu.fresh = 0;
-        let wakes = !self.runs() && self.needed < end;
+        let wakes = !self.grace_period_is_running() && self.needed < end;
         self.needed = self.needed.max(end);
         wakes
     }
 
-    /// The thread has worked on a CPU, woken to begin a grace period, for a scan, or because all have reported. `idle`
-    /// says whether a CPU is idle, and how often the CPU has been.
-    pub(crate) fn work(
+    /// Lets the grace-period thread, running on a CPU, scan, end or begin a grace period. Returns what ends its sleep. `idle`
+    /// says whether a CPU is idle, and how often it has been.
+    pub(crate) fn advance_grace_period_thread(
         &mut self,
         id: CpuId,
         cpu: &mut CpuRcu,
         idle: impl Fn(CpuId) -> (bool, u64),
     ) -> ThreadSleep {
-        if self.runs() {
-            if !self.all_reported() {
-                self.scan(idle);
+        if self.grace_period_is_running() {
+            if !self.all_cpus_reported() {
+                self.report_for_idle_cpus(idle);
             }
-            if !self.all_reported() {
+            if !self.all_cpus_reported() {
                 return ThreadSleep::UntilScan;
             }
             self.number += 1;
-            self.notice(id, cpu);
+            self.notice_grace_period_changes(id, cpu);
         }
         if self.needed <= self.number {
             return ThreadSleep::UntilAsked;
@@ -153,12 +159,12 @@ impl GracePeriods {
         self.number += 1;
         self.missing.fill(true);
         self.snapshot = None;
-        self.notice(id, cpu);
+        self.notice_grace_period_changes(id, cpu);
         ThreadSleep::UntilScan
     }
 
-    /// Reports for CPUs that are idle, or have been since the first scan (`force_qs_rnp()`).
-    fn scan(&mut self, idle: impl Fn(CpuId) -> (bool, u64)) {
+    /// Reports a quiescent state for each CPU that is idle, or has been since the first scan (`force_qs_rnp()`).
+    fn report_for_idle_cpus(&mut self, idle: impl Fn(CpuId) -> (bool, u64)) {
         let cpus = 0..self.missing.len();
         let now: Vec<(bool, u64)> = cpus.map(idle).collect();
         for (id, missing) in self.missing.iter_mut().enumerate() {
@@ -181,53 +187,80 @@ mod tests {
     #[test]
     fn a_callback_waits_for_one_whole_grace_period() {
         let (mut all, mut cpu) = (GracePeriods::new(1), CpuRcu::default());
-        assert!(!all.tick(&mut cpu), "nothing to do");
-        cpu.call();
-        assert!(all.tick(&mut cpu));
-        assert!(all.soft_interrupt(0, &mut cpu), "it asks for one");
-        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
+        assert!(
+            !all.note_tick_and_check_soft_interrupt(&mut cpu),
+            "nothing to do"
+        );
+        cpu.add_callback();
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
+        assert!(all.serve_soft_interrupt(0, &mut cpu), "it asks for one");
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE),
+            ThreadSleep::UntilScan
+        );
         // A second callback comes too late for the running grace period.
-        cpu.call();
-        assert!(all.tick(&mut cpu));
-        assert!(all.soft_interrupt(0, &mut cpu), "the last report");
-        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
-        assert!(all.tick(&mut cpu));
-        all.soft_interrupt(0, &mut cpu);
-        assert!(!cpu.is_empty(), "the second one waits");
-        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilAsked);
-        assert!(all.tick(&mut cpu));
-        assert!(!all.soft_interrupt(0, &mut cpu));
-        assert!(cpu.is_empty());
-        assert!(!all.tick(&mut cpu), "nothing is left to do");
+        cpu.add_callback();
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
+        assert!(all.serve_soft_interrupt(0, &mut cpu), "the last report");
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE),
+            ThreadSleep::UntilScan
+        );
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
+        all.serve_soft_interrupt(0, &mut cpu);
+        assert!(!cpu.has_no_callbacks(), "the second one waits");
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE),
+            ThreadSleep::UntilAsked
+        );
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
+        assert!(!all.serve_soft_interrupt(0, &mut cpu));
+        assert!(cpu.has_no_callbacks());
+        assert!(
+            !all.note_tick_and_check_soft_interrupt(&mut cpu),
+            "nothing is left to do"
+        );
     }
 
     #[test]
     fn a_busy_cpu_is_waited_for_until_it_was_idle() {
         let (mut all, mut cpu) = (GracePeriods::new(2), CpuRcu::default());
-        cpu.call();
-        all.soft_interrupt(0, &mut cpu);
-        all.work(0, &mut cpu, ALWAYS_IDLE);
+        cpu.add_callback();
+        all.serve_soft_interrupt(0, &mut cpu);
+        all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE);
         let busy = |times| move |id: CpuId| (id == 0, times);
-        assert_eq!(all.work(0, &mut cpu, busy(7)), ThreadSleep::UntilScan);
-        assert_eq!(all.work(0, &mut cpu, busy(7)), ThreadSleep::UntilScan);
-        assert_eq!(all.work(0, &mut cpu, busy(8)), ThreadSleep::UntilAsked);
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, busy(7)),
+            ThreadSleep::UntilScan
+        );
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, busy(7)),
+            ThreadSleep::UntilScan
+        );
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, busy(8)),
+            ThreadSleep::UntilAsked
+        );
     }
 
     #[test]
     fn the_last_report_wakes_the_thread() {
         let mut all = GracePeriods::new(2);
         let mut cpus = [CpuRcu::default(), CpuRcu::default()];
-        cpus[0].call();
-        all.soft_interrupt(0, &mut cpus[0]);
-        all.work(0, &mut cpus[0], ALWAYS_IDLE);
-        assert!(all.tick(&mut cpus[0]));
-        assert!(!all.soft_interrupt(0, &mut cpus[0]), "one is missing");
-        assert!(all.tick(&mut cpus[1]));
-        assert!(!all.soft_interrupt(1, &mut cpus[1]), "it has only noticed");
-        assert!(all.tick(&mut cpus[1]));
-        assert!(all.soft_interrupt(1, &mut cpus[1]));
+        cpus[0].add_callback();
+        all.serve_soft_interrupt(0, &mut cpus[0]);
+        all.advance_grace_period_thread(0, &mut cpus[0], ALWAYS_IDLE);
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpus[0]));
+        assert!(!all.serve_soft_interrupt(0, &mut cpus[0]), "one is missing");
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpus[1]));
+        assert!(
+            !all.serve_soft_interrupt(1, &mut cpus[1]),
+            "it has only noticed"
+        );
+        assert!(all.note_tick_and_check_soft_interrupt(&mut cpus[1]));
+        assert!(all.serve_soft_interrupt(1, &mut cpus[1]));
         assert_eq!(
-            all.work(0, &mut cpus[0], ALWAYS_IDLE),
+            all.advance_grace_period_thread(0, &mut cpus[0], ALWAYS_IDLE),
             ThreadSleep::UntilAsked
         );
     }

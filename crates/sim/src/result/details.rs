@@ -6,12 +6,12 @@ pub use crate::cpu::result::{ClusterDetails, FitDetails, StateDetails};
 use crate::engine::Finished;
 use crate::observe::attribution::LatencyBucket;
 
-/// Distributions of a run.
+/// Distributions of a run's latencies and idle periods.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
     /// Requests by latency, shortest first. A bucket is at most 3 % wide.
     pub latency: Vec<LatencyBucket>,
-    /// Each cluster of the machine.
+    /// Idle states of each cluster of the machine.
     pub clusters: Vec<ClusterDetails>,
 }
 
@@ -26,7 +26,7 @@ impl Details {
         });
         Self {
             clusters: clusters.collect(),
-            latency: finished.recorder.buckets().collect(),
+            latency: finished.recorder.latency_buckets().collect(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a simulation says.
+//! The result of a simulated run.
 
 pub mod details;
 pub(crate) mod summary;
@@ -32,13 +32,13 @@ pub struct Run {
     pub requests: u64,
     /// Events handled by the simulator, a measure for the run's own cost.
     pub events: u64,
-    /// Reads among the requests.
+    /// Number of reads among the finished requests.
     pub reads: u64,
-    /// Writes among the requests.
+    /// Number of writes among the finished requests.
     pub writes: u64,
-    /// Bytes read.
+    /// Bytes of the finished reads.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes of the finished writes.
     pub written_bytes: u64,
     /// Simulated time in seconds, without the warm-up.
     pub seconds: f64,
@@ -70,11 +70,11 @@ pub struct Run {
     pub above: u64,
     /// Idle periods counted as too shallow by the kernel (`below` in sysfs).
     pub below: u64,
-    /// Each CPU.
+    /// Figures of each CPU.
     pub cpus: Vec<CpuTime>,
-    /// Each clock, through the clusters in order.
+    /// Figures of each clock, through the clusters in order.
     pub clocks: Vec<ClockTime>,
-    /// The threads, if the workload is an rt-app file.
+    /// Figures of the threads, if the workload is an rt-app file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsRun>,
     /// Jobs, by place in the file, that were simulated for the longest time and had more to do: see
@@ -84,10 +84,10 @@ pub struct Run {
     /// Rates requested by jobs, in file order, reads before writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRun>,
-    /// The drive, if drives have power states; sums over several drives.
+    /// Figures of the drive, summed over several drives; absent if drives have no power states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
-    /// The page cache, if somebody wrote into it.
+    /// Figures of the page cache; absent if no job wrote into it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCacheRun>,
     /// Distributions, which JSON leaves out.
@@ -104,14 +104,17 @@ impl Run {
         programs: &Programs,
         finished: &Finished,
     ) -> Self {
-        let seconds = finished.span.time() as f64 / 1e9;
-        let (now, time) = (finished.span.end(), finished.span.time());
-        let counted_seconds = finished.span.counted_time() as f64 / 1e9;
+        let seconds = finished.span.time_after_warm_up() as f64 / 1e9;
+        let (now, time) = (
+            finished.span.end_of_run(),
+            finished.span.time_after_warm_up(),
+        );
+        let counted_seconds = finished.span.time_with_counted_requests() as f64 / 1e9;
         let recorder = &finished.recorder;
-        let [reads, writes] = recorder.requests();
-        let [read_bytes, written_bytes] = recorder.bytes();
+        let [reads, writes] = recorder.counted_requests();
+        let [read_bytes, written_bytes] = recorder.counted_bytes();
         let requests = reads + writes;
-        let idle_states = StateTime::all(states, &finished.cpus);
+        let idle_states = StateTime::for_all_states(states, &finished.cpus);
         let cpus = (finished.cpus.iter().enumerate())
             .map(|(cpu, totals)| CpuTime::new(cpu, totals))
             .collect();
@@ -127,22 +130,22 @@ impl Run {
                 0.0
             },
             requests,
-            events: finished.span.events(),
+            events: finished.span.event_count(),
             reads,
             writes,
             read_bytes,
             written_bytes,
             seconds,
-            warm_up_seconds: finished.span.begin() as f64 / 1e9,
-            drift: recorder.drift(),
+            warm_up_seconds: finished.span.end_of_warm_up() as f64 / 1e9,
+            drift: recorder.latency_drift(),
             same_cpu_share: recorder.same_cpu_share(),
-            latency_us: recorder.latency(),
+            latency_us: recorder.latency_summary(),
             energy: Energy::new(
                 machine,
                 finished,
                 threads
                     .as_ref()
-                    .map_or(recorder.finished(), |t| t.operations),
+                    .map_or(recorder.finished_request_count(), |t| t.operations),
             ),
             threads,
             attribution: recorder.latency_parts(),
@@ -159,7 +162,7 @@ impl Run {
                 .map(|d| ClockTime::new(d, &finished.cpus, time, now))
                 .collect(),
             cut_jobs: finished.jobs.cut_jobs(),
-            rates: finished.jobs.rates(workload),
+            rates: finished.jobs.rate_runs(workload),
             drive: finished.drives.as_ref().map(|d| DriveRun::new(d, time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),
             details: Details::new(machine, finished),

@@ -12,7 +12,7 @@ use crate::task::rtapp::result::ThreadsRun;
 /// All results of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PolicyComparison {
-    /// One per policy set, in the order given.
+    /// Results by policy set, in the order in which the sets were given.
     pub results: Vec<PolicyResult>,
 }
 
@@ -46,10 +46,10 @@ pub struct PolicyResult {
     pub too_deep: f64,
     /// Idle periods whose state was too shallow, median over the runs.
     pub too_shallow: f64,
-    /// What the drive drew on average in mW, median over the runs.
+    /// Mean power of the drive in mW, median over the runs; absent if drives have no power states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive_mw: Option<f64>,
-    /// The runs, in the order of their seeds.
+    /// The runs under the policy set, in the order of their seeds.
     pub runs: Vec<Run>,
 }
 
@@ -74,8 +74,8 @@ impl PolicyResult {
             p99_us: median_of(|r| r.latency_us.p99),
             p999_us: median_of(|r| r.latency_us.p999),
             mean_mhz: median_of(|r| r.mean_mhz),
-            mean_mw: median_of_energy(&runs, |e| Some(e.mean_mw)),
-            per_io_uj: median_of_energy(&runs, |e| e.per_io_uj),
+            mean_mw: median_of_energy_figure(&runs, |e| Some(e.mean_mw)),
+            per_io_uj: median_of_energy_figure(&runs, |e| e.per_io_uj),
             too_deep: median_of(|r| r.too_deep as f64),
             too_shallow: median_of(|r| r.too_shallow as f64),
             drive_mw: drive_mw.and_then(median),
@@ -84,7 +84,7 @@ impl PolicyResult {
     }
 }
 
-fn median_of_energy(runs: &[Run], value: fn(&Energy) -> Option<f64>) -> Option<f64> {
+fn median_of_energy_figure(runs: &[Run], value: fn(&Energy) -> Option<f64>) -> Option<f64> {
     let values = runs.iter().map(|r| r.energy.as_ref().and_then(value));
     values.collect::<Option<Vec<f64>>>().and_then(median)
 }

@@ -10,36 +10,38 @@ use crate::core::observer::Observer;
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// At a tick: takes a CPU's task to a bigger idle CPU, if too big for the present one.
+    /// At a tick: moves a CPU's running task to a bigger idle CPU, if the task is too big for its CPU.
     ///
     /// The kernel's bigger CPUs look for such tasks when they balance (`group_misfit_task`, Linux 6.1).
     #[inline]
-    pub(crate) fn raise_misfit(&mut self, cpu: CpuId) {
-        if self.setup.topology.is_unequal() {
-            self.pull_misfit(cpu);
+    pub(crate) fn move_misfit_task_to_bigger_cpu(&mut self, cpu: CpuId) {
+        if self.setup.topology.has_unequal_capacities() {
+            self.try_move_misfit_task(cpu);
         }
     }
 
     #[inline(never)]
-    fn pull_misfit(&mut self, cpu: CpuId) {
+    fn try_move_misfit_task(&mut self, cpu: CpuId) {
         let Some(task) = self.cpus[cpu].run_queue.current else {
             return;
         };
         if self.tasks[task].is_bound() {
             return;
         }
-        self.tasks[task].entity.settle(self.context.now());
-        if self.placement().fits(task, cpu) {
+        self.tasks[task]
+            .entity
+            .settle_utilisation(self.context.now());
+        if self.placement().task_fits_cpu(task, cpu) {
             return;
         }
-        if let Some(to) = self.placement().bigger_idle_cpu(task, cpu) {
+        if let Some(to) = self.placement().find_bigger_idle_cpu(task, cpu) {
             self.cpus[cpu].run_queue.current = None;
             self.wake_task(Some(cpu), task, to);
         }
     }
 
-    /// At a tick: whether the running task's turn is over, and whether an idle CPU could help.
-    pub(crate) fn check_turn(&mut self, cpu: CpuId) {
+    /// At a tick: ends the running task's turn if it is over, and gives a waiting task to an idle CPU.
+    pub(crate) fn end_turn_and_give_away_at_tick(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         let (Some(running), false) = (c.run_queue.current, c.run_queue.waiting.is_empty()) else {
             return;
@@ -55,14 +57,14 @@ impl<O: Observer> Engine<'_, O> {
         {
             self.cpus[cpu].run_queue.need_resched = true;
         }
-        self.give_away(cpu);
+        self.give_waiting_task_to_idle_cpu(cpu);
     }
 
-    /// Gives a waiting task to an idle CPU, of its own cluster if possible.
-    fn give_away(&mut self, cpu: CpuId) {
+    /// Gives one of a CPU's waiting tasks to an idle CPU, in the same cluster if possible.
+    fn give_waiting_task_to_idle_cpu(&mut self, cpu: CpuId) {
         let own = self.cpus[cpu].cluster;
-        let others =
-            (0..self.setup.topology.clusters().len()).filter(|c| *c != own && self.helps(own, *c));
+        let others = (0..self.setup.topology.clusters().len())
+            .filter(|c| *c != own && self.cluster_move_is_worthwhile(own, *c));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
         let queue = &self.cpus[cpu].run_queue.waiting;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
@@ -70,50 +72,59 @@ impl<O: Observer> Engine<'_, O> {
                 return None;
             }
             let placement = self.placement();
-            let to = (clusters.iter()).find_map(|c| placement.idle_cpu_of(*c, 0, *task))?;
+            let to =
+                (clusters.iter()).find_map(|c| placement.find_idle_cpu_in_cluster(*c, 0, *task))?;
             Some((index, *task, to))
         });
         if let Some((index, task, to)) = found {
-            self.cpus[cpu].run_queue.waiting.remove(index);
+            self.cpus[cpu].run_queue.waiting.remove_at(index);
             self.scheduler.waiting -= 1;
             self.wake_task(Some(cpu), task, to);
         }
     }
 
-    /// At a tick: takes a CPU's only task to the cluster's fastest idle core, if faster.
+    /// At a tick: moves a CPU's only task to the fastest idle core in the cluster, if faster than the task's own.
     ///
     /// Asymmetric packing does so, on request by amd-pstate (ITMT): the tick wakes a preferred sleeping CPU, which
     /// balances and pulls the running task (`nohz_balancer_kick()`, `sched_group_asym()`, Linux 6.9 to 6.12). In the
     /// kernel the first idle preferred CPU pulls, so that a task may take several steps to the fastest.
     #[inline]
-    pub(crate) fn prefer_core(&mut self, cpu: CpuId) {
+    pub(crate) fn move_lone_task_to_faster_core(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
-        if self.setup.frequency.cluster(cluster).prefers_cores() {
-            self.pull_to_faster_core(cpu);
+        if self
+            .setup
+            .frequency
+            .cluster(cluster)
+            .scheduler_prefers_fast_cores()
+        {
+            self.try_move_to_faster_core(cpu);
         }
     }
 
     #[inline(never)]
-    fn pull_to_faster_core(&mut self, cpu: CpuId) {
+    fn try_move_to_faster_core(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         let Some(task) = c.run_queue.current else {
             return;
         };
         if !c.run_queue.waiting.is_empty()
             || self.tasks[task].is_bound()
-            || !self.placement().has_core_alone(cpu)
+            || !self.placement().rest_of_core_is_idle(cpu)
         {
             return;
         }
         let cluster = self.setup.frequency.cluster(c.cluster);
-        let own = cluster.own_limit(cpu);
+        let own = cluster.highest_frequency_of_cpu(cpu);
         let cpus = self.setup.topology.cluster(c.cluster).cpus();
-        let idle = cpus.filter(|to| cluster.own_limit(*to) > own).filter(|to| {
-            self.placement().is_idle(*to)
-                && self.placement().has_core_alone(*to)
-                && self.placement().is_allowed(task, *to)
-        });
-        let Some(to) = idle.min_by_key(|to| (Reverse(cluster.own_limit(*to)), *to)) else {
+        let idle = cpus
+            .filter(|to| cluster.highest_frequency_of_cpu(*to) > own)
+            .filter(|to| {
+                self.placement().is_idle(*to)
+                    && self.placement().rest_of_core_is_idle(*to)
+                    && self.placement().is_allowed(task, *to)
+            });
+        let Some(to) = idle.min_by_key(|to| (Reverse(cluster.highest_frequency_of_cpu(*to)), *to))
+        else {
             return;
         };
         self.cpus[cpu].run_queue.current = None;
@@ -122,12 +133,13 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Whether a waiting task is better off on another cluster's idle CPU: a smaller CPU is worth it only with more
     /// tasks here than CPUs.
-    fn helps(&self, here: usize, there: usize) -> bool {
+    fn cluster_move_is_worthwhile(&self, from_cluster: usize, to_cluster: usize) -> bool {
         let topology = &self.setup.topology;
-        let (here, there) = (topology.cluster(here), topology.cluster(there));
-        there.capacity() >= here.capacity() || {
-            let cpus = &self.cpus[here.cpus()];
-            let tasks = cpus.iter().map(|c| c.run_queue.tasks());
+        let (from_cluster, to_cluster) =
+            (topology.cluster(from_cluster), topology.cluster(to_cluster));
+        to_cluster.capacity() >= from_cluster.capacity() || {
+            let cpus = &self.cpus[from_cluster.cpus()];
+            let tasks = cpus.iter().map(|c| c.run_queue.task_count());
             tasks.sum::<usize>() > cpus.len()
         }
     }
@@ -135,47 +147,49 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU whose last task has gone to sleep takes a waiting task from another CPU, in the own cluster if possible.
     /// Returns whether any was found.
     #[inline]
-    pub(crate) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        self.scheduler.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
+    pub(crate) fn take_over_waiting_task_before_idle(&mut self, cpu: CpuId) -> bool {
+        self.scheduler.waiting > 0
+            && !self.cpus[cpu].is_in_idle_loop()
+            && self.find_and_take_waiting_task(cpu)
     }
 
     /// Whether a waiting task may move to a CPU.
-    fn may_move(&self, task: TaskId, cpu: CpuId) -> bool {
+    fn task_may_move_to(&self, task: TaskId, cpu: CpuId) -> bool {
         !self.tasks[task].is_bound() && self.placement().is_allowed(task, cpu)
     }
 
     #[inline(never)]
-    fn find_waiting(&mut self, cpu: CpuId) -> bool {
+    fn find_and_take_waiting_task(&mut self, cpu: CpuId) -> bool {
         let own = self.cpus[cpu].cluster;
         let mut best: Option<(bool, usize, CpuId, usize)> = None;
         for (other, c) in self.cpus.iter().enumerate() {
-            // Whoever runs nothing is about to run what waits.
+            // A CPU that runs nothing is about to run its own waiting task.
             if c.run_queue.waiting.is_empty() || c.run_queue.current.is_none() || other == cpu {
                 continue;
             }
             let local = c.cluster == own;
             let length = c.run_queue.waiting.len();
-            if !local && !self.helps(c.cluster, own) {
+            if !local && !self.cluster_move_is_worthwhile(c.cluster, own) {
                 continue;
             }
             if best.is_some_and(|(l, most, ..)| (l, most) >= (local, length)) {
                 continue;
             }
             let mut waiting = c.run_queue.waiting.iter();
-            if let Some(index) = waiting.position(|task| self.may_move(*task, cpu)) {
+            if let Some(index) = waiting.position(|task| self.task_may_move_to(*task, cpu)) {
                 best = Some((local, length, other, index));
             }
         }
         let Some((.., from, index)) = best else {
             return false;
         };
-        let Some(task) = self.cpus[from].run_queue.waiting.remove(index) else {
+        let Some(task) = self.cpus[from].run_queue.waiting.remove_at(index) else {
             return false;
         };
-        self.observe_runnable(from);
-        self.migrate(task, cpu);
+        self.tell_observer_of_runnable_tasks(from);
+        self.migrate_task(task, cpu);
         self.cpus[cpu].run_queue.waiting.push_back(task);
-        self.observe_runnable(cpu);
+        self.tell_observer_of_runnable_tasks(cpu);
         true
     }
 }

@@ -1,13 +1,13 @@
 //! Run queues: tasks are queued, picked, moved and preempted.
 
-use crate::core::basics::{CpuId, TaskId};
+use crate::core::basics::{CpuId, NotificationDelay, TaskId};
 use crate::core::calendar::Slot;
 use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::scheduler::placement::Placement;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Everything that the choice of a CPU depends on.
+    /// The state by which a CPU for a task is chosen.
     #[inline(always)]
     pub(crate) fn placement(&self) -> Placement<'_> {
         Placement {
@@ -17,69 +17,73 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The CPU on which a woken task runs: see [`Placement::choose_cpu`].
+    /// Chooses the CPU for a woken task: see [`Placement::choose_cpu_for_woken_task`].
     #[inline(always)]
-    pub(crate) fn choose_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
-        self.placement().choose_cpu(task, waker)
+    pub(crate) fn choose_cpu_for_woken_task(
+        &self,
+        task: TaskId,
+        waker: Option<(CpuId, bool)>,
+    ) -> CpuId {
+        self.placement().choose_cpu_for_woken_task(task, waker)
     }
 
-    /// Puts a task on the run queue of a CPU, where it is not yet.
+    /// Puts a task on a CPU's run queue, where it must not be yet.
     #[inline]
     pub(crate) fn enqueue(&mut self, cpu: CpuId, task: TaskId) {
         self.cpus[cpu].run_queue.waiting.push_back(task);
         self.scheduler.waiting += 1;
-        self.observe_runnable(cpu);
-        self.restart_tick(cpu);
+        self.tell_observer_of_runnable_tasks(cpu);
+        self.restart_tick_if_nohz_full(cpu);
     }
 
-    /// Moves a task to another CPU, with utilisation share and run time.
+    /// Moves a task to another CPU, with its share of the utilisation and its virtual run time.
     #[inline(never)]
-    pub(crate) fn migrate(&mut self, task: TaskId, to: CpuId) {
+    pub(crate) fn migrate_task(&mut self, task: TaskId, to: CpuId) {
         let from = self.tasks[task].cpu;
         if from == to {
             return;
         }
-        self.account(from, self.cpus[from].runs_task());
-        self.account(to, self.cpus[to].runs_task());
+        self.account_utilisation(from, self.cpus[from].runs_task());
+        self.account_utilisation(to, self.cpus[to].runs_task());
         let (least_from, least_to) = (
             self.cpus[from].run_queue.least_vruntime,
             self.cpus[to].run_queue.least_vruntime,
         );
-        let moved = !self.placement().core(from).contains(&to);
+        let moved = !self.placement().cpus_on_same_core(from).contains(&to);
         let t = &mut self.tasks[task];
-        t.move_to(to, moved.then_some(self.setup.scheduler.migration_cycles));
-        t.entity.settle(self.context.now());
-        t.entity.migrate(least_from, least_to);
-        let load = t.entity.load();
-        self.cpus[from].run_queue.remove_load(load);
-        self.cpus[to].run_queue.add_load(load);
-        if self.setup.frequency.counts_runnable() {
-            self.move_runnable(task, from, to);
+        t.move_to_cpu(to, moved.then_some(self.setup.scheduler.migration_cycles));
+        t.entity.settle_utilisation(self.context.now());
+        t.entity.rebase_vruntime(least_from, least_to);
+        let load = t.entity.utilisation_share();
+        self.cpus[from].run_queue.remove_task_utilisation(load);
+        self.cpus[to].run_queue.add_task_utilisation(load);
+        if self.setup.frequency.runnable_tasks_raise_frequency() {
+            self.move_runnable_share(task, from, to);
         }
         self.scheduler.migrations += 1;
     }
 
-    /// Whether a task about to be queued on a CPU preempts the running one.
-    pub(crate) fn takes_over(&self, cpu: CpuId, task: TaskId) -> bool {
+    /// Whether a woken task about to be queued on a CPU preempts the running task.
+    pub(crate) fn would_preempt_running(&self, cpu: CpuId, task: TaskId) -> bool {
         let c = &self.cpus[cpu];
         let Some(running) = c.run_queue.current else {
             return false;
         };
         let mut entity = self.tasks[running].entity.clone();
-        entity.charge(c.unaccounted_run(self.context.now()), 0);
+        entity.add_run_time(c.unaccounted_run_time(self.context.now()), 0);
         let woken = &self.tasks[task].entity;
         self.setup.scheduler.tunables.preempts(woken, &entity)
     }
 
     /// Interrupts another CPU's running task, so that the CPU looks at the run queue.
-    pub(crate) fn reschedule(&mut self, cpu: CpuId) {
+    pub(crate) fn preempt_running_task(&mut self, cpu: CpuId) {
         self.cpus[cpu].run_queue.need_resched = true;
-        self.break_off(cpu);
+        self.interrupt_running_task(cpu);
     }
 
-    /// Settles which task a CPU runs now, if any. The CPU has not run anything until now.
+    /// Picks the task that a CPU, with nothing in progress, runs next; `None` if no task wants to run.
     #[inline(always)]
-    pub(crate) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
+    pub(crate) fn pick_task_to_run(&mut self, cpu: CpuId) -> Option<TaskId> {
         let c = &mut self.cpus[cpu];
         if std::mem::take(&mut c.run_queue.need_resched)
             && let Some(running) = c.run_queue.current.take()
@@ -92,18 +96,18 @@ impl<O: Observer> Engine<'_, O> {
             c.run_queue.current = match c.run_queue.waiting.len() {
                 0 => return None,
                 1 => c.run_queue.waiting.pop_front(),
-                // The first of several equals.
+                // Among equal tasks, the first in the queue is picked.
                 _ => (c.run_queue.waiting.iter().enumerate())
-                    .min_by_key(|(_, task)| tasks[**task].entity.rank())
+                    .min_by_key(|(_, task)| tasks[**task].entity.run_order_key())
                     .map(|(first, _)| first)
-                    .and_then(|first| c.run_queue.waiting.remove(first)),
+                    .and_then(|first| c.run_queue.waiting.remove_at(first)),
             };
             c.run_queue.picked_at = self.context.now();
             self.scheduler.waiting -= 1;
             if let Some(task) = c.run_queue.current {
                 let t = &mut self.tasks[task];
                 c.run_queue.least_vruntime = c.run_queue.least_vruntime.max(t.entity.vruntime);
-                let mut refill = t.take_refill();
+                let mut refill = t.take_cache_refill_work();
                 if c.run_queue
                     .ran_last
                     .replace(task)
@@ -111,15 +115,15 @@ impl<O: Observer> Engine<'_, O> {
                 {
                     refill = refill.max(self.setup.scheduler.switch_cycles);
                 }
-                c.add_cold_work(refill);
+                c.add_cache_refill_work(refill);
             }
         }
-        c.run_queue.account(self.context.now(), 0);
+        c.run_queue.account_utilisation(self.context.now(), 0);
         c.run_queue.current
     }
 
-    /// The current task lets others run, if any wait (`sched_yield()`).
-    pub(crate) fn yield_cpu(&mut self, cpu: CpuId, task: TaskId) {
+    /// Lets waiting tasks run before the current task, if any wait (`sched_yield()`).
+    pub(crate) fn yield_to_waiting_tasks(&mut self, cpu: CpuId, task: TaskId) {
         let run_queue = &mut self.cpus[cpu].run_queue;
         let waiting = run_queue.waiting.iter();
         let others = waiting.map(|other| self.tasks[*other].entity.vruntime);
@@ -130,20 +134,24 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Tells a CPU about a new task on the run queue. Returns how long that takes.
-    pub(crate) fn call(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
+    /// Tells an idle CPU about a new task on its run queue. Returns how long that takes in ns; 0 for a CPU that looks by itself.
+    pub(crate) fn tell_idle_cpu_of_new_task(
+        &mut self,
+        from: Option<CpuId>,
+        to: CpuId,
+    ) -> NotificationDelay {
         let c = &self.cpus[to];
-        if from == Some(to) || !c.waits_for_work() {
+        if from == Some(to) || !c.is_in_idle_state() {
             // The CPU looks at the run queue after its present work.
             return 0;
         }
-        let after = if c.watches_for_work() {
+        let after = if c.idle_state_watches_need_resched() {
             0
         } else {
             self.setup.scheduler.ipi
         };
         let at = self.context.now() + after;
-        if at < self.context.due(Slot::Phase(to)) {
+        if at < self.context.due_time_or_never(Slot::Phase(to)) {
             self.context.schedule(Slot::Phase(to), at);
         }
         after

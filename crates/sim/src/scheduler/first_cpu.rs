@@ -1,4 +1,4 @@
-//! Which CPU a new process or thread begins on.
+//! Choice of the CPU on which a new process or thread begins.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -9,8 +9,8 @@ use crate::core::basics::CpuId;
 use crate::scheduler::placement::Placement;
 use crate::scheduler::state::Entity;
 
-/// How many tasks have begun on these CPUs.
-fn count_tasks(begun: &[usize], cpus: Range<CpuId>) -> usize {
+/// Number of tasks that have begun on a range of CPUs.
+fn count_begun_tasks(begun: &[usize], cpus: Range<CpuId>) -> usize {
     begun[cpus].iter().sum()
 }
 
@@ -18,14 +18,14 @@ impl Placement<'_> {
     /// The CPU for a new task, with `begun` tasks begun on each CPU: spread over the clusters by capacity, but two by
     /// two, so that tasks talking to each other begin side by side. Ties go to the home cluster, and within a cluster
     /// to a core without tasks.
-    pub(crate) fn first_cpu(self, entity: &Entity, begun: &[usize]) -> CpuId {
+    pub(crate) fn first_cpu_of_task(self, entity: &Entity, begun: &[usize]) -> CpuId {
         let topology = &self.setup.topology;
         let home = self.setup.scheduler.home;
         let clusters = (topology.clusters().iter().enumerate())
             .filter(|(_, cluster)| cluster.cpus().any(|cpu| self.may_use(entity, cpu)))
             .min_by_key(|(number, cluster)| {
                 let capacity = cluster.capacity() as usize * cluster.cpus().len();
-                let pairs = count_tasks(begun, cluster.cpus()) / 2;
+                let pairs = count_begun_tasks(begun, cluster.cpus()) / 2;
                 (
                     pairs * 1_000_000 / capacity.max(1),
                     *number != home,
@@ -37,17 +37,24 @@ impl Placement<'_> {
         cpus.clone()
             .filter(|cpu| self.may_use(entity, *cpu))
             .min_by_key(|cpu| {
-                // Where the balancer would take it to: the fastest core first.
-                let rank = Reverse(self.rank(chosen, *cpu));
-                (begun[*cpu], count_tasks(begun, self.core(*cpu)), rank, *cpu)
+                // The fastest core comes first, since the balancer would move the task there.
+                let rank = Reverse(self.preferred_core_frequency(chosen, *cpu));
+                (
+                    begun[*cpu],
+                    count_begun_tasks(begun, self.cpus_on_same_core(*cpu)),
+                    rank,
+                    *cpu,
+                )
             })
             .unwrap_or(cpus.start)
     }
 
     /// A CPU's highest frequency, where the scheduler prefers the fastest cores in a cluster.
-    fn rank(self, cluster: usize, cpu: CpuId) -> Option<Kilohertz> {
+    fn preferred_core_frequency(self, cluster: usize, cpu: CpuId) -> Option<Kilohertz> {
         let clocks = self.setup.frequency.cluster(cluster);
-        clocks.prefers_cores().then(|| clocks.own_limit(cpu))
+        clocks
+            .scheduler_prefers_fast_cores()
+            .then(|| clocks.highest_frequency_of_cpu(cpu))
     }
 
     /// The CPU for a new thread, with `begun` threads begun on each CPU: one without a thread, if any.
@@ -56,12 +63,12 @@ impl Placement<'_> {
     /// (`find_idlest_group()`, `find_idlest_group_cpu()`, Linux 6.1 to 6.12). rt-app's threads wait for each other
     /// before they begin, so that all threads in a file begin at once. Groups with equal CPUs may differ by two tasks,
     /// as NUMA nodes may (`adjust_numa_imbalance()`).
-    pub(crate) fn idlest_cpu(self, entity: &Entity, begun: &[usize]) -> CpuId {
+    pub(crate) fn first_cpu_of_thread(self, entity: &Entity, begun: &[usize]) -> CpuId {
         let free: Vec<bool> = (0..self.cpus.len())
             .map(|cpu| begun[cpu] == 0 && self.may_use(entity, cpu))
             .collect();
         if !free.contains(&true) {
-            return self.first_cpu(entity, begun);
+            return self.first_cpu_of_task(entity, begun);
         }
         let topology = &self.setup.topology;
         let home = self.setup.scheduler.home;
@@ -69,27 +76,31 @@ impl Placement<'_> {
             .filter(|(_, cluster)| free[cluster.cpus()].contains(&true))
             .min_by_key(|(number, cluster)| {
                 let cpus = cluster.cpus();
-                let order = if topology.is_unequal() {
+                let order = if topology.has_unequal_capacities() {
                     let idle = free[cpus].iter().filter(|free| **free).count();
                     self.cpus.len() - idle
                 } else {
-                    count_tasks(begun, cpus.clone()) / 2 * 1_000_000 / cpus.len().max(1)
+                    count_begun_tasks(begun, cpus.clone()) / 2 * 1_000_000 / cpus.len().max(1)
                 };
                 (order, *number != home, *number)
             });
         let Some((number, cluster)) = clusters else {
-            return self.first_cpu(entity, begun);
+            return self.first_cpu_of_task(entity, begun);
         };
         (cluster.cpus().filter(|cpu| free[*cpu]))
             .min_by_key(|cpu| {
-                // Where the balancer would take it to: the fastest core first.
-                let rank = Reverse(self.rank(number, *cpu));
-                (count_tasks(begun, self.core(*cpu)), rank, *cpu)
+                // The fastest core comes first, since the balancer would move the task there.
+                let rank = Reverse(self.preferred_core_frequency(number, *cpu));
+                (
+                    count_begun_tasks(begun, self.cpus_on_same_core(*cpu)),
+                    rank,
+                    *cpu,
+                )
             })
             .unwrap_or(cluster.cpus().start)
     }
 
-    /// The CPU for a job's new process.
+    /// Chooses the CPU for a job's new process.
     ///
     /// A process is put into the cluster with the most idle CPUs (`find_idlest_group()`, Linux 6.1 to 6.12). fio's
     /// processes sleep from then on until all have been made, so that unequal clusters look the same to each process:
@@ -99,8 +110,8 @@ impl Placement<'_> {
         let mut cpus = self.setup.topology.cluster(home).cpus();
         let free = cpus.find(|cpu| begun[*cpu] == 0 && self.may_use(entity, *cpu));
         match free {
-            Some(cpu) if self.setup.topology.is_unequal() => cpu,
-            _ => self.first_cpu(entity, begun),
+            Some(cpu) if self.setup.topology.has_unequal_capacities() => cpu,
+            _ => self.first_cpu_of_task(entity, begun),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The CPU for a woken task.
+//! Choice of the CPU for a woken task.
 //!
 //! Placement follows `select_task_rq_fair()` in Linux 6.1: a woken task stays on the last CPU or comes to the waker,
 //! whichever is idle, else to an idle CPU in the same cluster, whole idle cores first. Unequal clusters are searched
@@ -12,7 +12,7 @@ use crate::scheduler::state::Entity;
 use crate::setup::Setup;
 use crate::task::state::Task;
 
-/// Everything that the choice of a CPU depends on.
+/// The state by which a CPU for a task is chosen.
 #[derive(Clone, Copy)]
 pub(crate) struct Placement<'a> {
     pub(super) setup: &'a Setup,
@@ -21,13 +21,13 @@ pub(crate) struct Placement<'a> {
 }
 
 impl Placement<'_> {
-    /// Whether no task runs or wants to run on a CPU.
+    /// Whether a CPU's run queue is empty: no task runs or wants to run there.
     #[inline(always)]
     pub(super) fn is_idle(self, cpu: CpuId) -> bool {
         !self.cpus[cpu].run_queue.has_task()
     }
 
-    /// Whether a task may run on a CPU.
+    /// Whether a task may run on a CPU, by its allowed CPUs and by isolation.
     #[inline(always)]
     pub(crate) fn is_allowed(self, task: TaskId, cpu: CpuId) -> bool {
         self.may_use(&self.tasks[task].entity, cpu)
@@ -38,31 +38,39 @@ impl Placement<'_> {
     pub(super) fn may_use(self, entity: &Entity, cpu: CpuId) -> bool {
         match entity.allowed {
             None => self.setup.scheduler.isolated.get(cpu) != Some(&true),
-            Some(set) => self.setup.programs.allows(set, cpu),
+            Some(set) => self.setup.programs.cpu_set_contains(set, cpu),
         }
     }
 
     /// The CPUs on the same core, including `cpu`.
-    pub(super) fn core(self, cpu: CpuId) -> Range<CpuId> {
-        self.setup.topology.core(self.cpus[cpu].cluster, cpu)
+    pub(super) fn cpus_on_same_core(self, cpu: CpuId) -> Range<CpuId> {
+        self.setup
+            .topology
+            .cpus_on_same_core(self.cpus[cpu].cluster, cpu)
     }
 
     /// The CPU for a woken task. `waker` is the waking task's CPU, if a task wakes, and whether the waker is about to
     /// sleep.
     #[inline(always)]
-    pub(crate) fn choose_cpu(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+    pub(crate) fn choose_cpu_for_woken_task(
+        self,
+        task: TaskId,
+        waker: Option<(CpuId, bool)>,
+    ) -> CpuId {
         let t = &self.tasks[task];
-        // The commonest case of what follows.
-        let stays = waker.is_none() && !self.setup.cpu.shares_cores() && t.entity.allowed.is_none();
-        if stays && self.is_idle(t.cpu) && self.fits(task, t.cpu) {
+        // The commonest case is decided at once.
+        let stays = waker.is_none()
+            && !self.setup.cpu.threads_slow_each_other()
+            && t.entity.allowed.is_none();
+        if stays && self.is_idle(t.cpu) && self.task_fits_cpu(task, t.cpu) {
             return t.cpu;
         }
-        self.search_cpu(task, waker)
+        self.search_cpu_for_woken_task(task, waker)
     }
 
     /// Searches the CPU for a woken task, beyond the commonest case.
     #[inline(never)]
-    fn search_cpu(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+    fn search_cpu_for_woken_task(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
         let previous = self.tasks[task].cpu;
         let mut near = previous;
         if let Some((cpu, sleeps_next)) = waker
@@ -70,11 +78,11 @@ impl Placement<'_> {
             && self.cpus[cpu].run_queue.waiting.is_empty()
             && self.is_allowed(task, cpu)
         {
-            // The waker leaves the CPU to the woken task.
+            // A waker about to sleep leaves its CPU to the woken task.
             near = cpu;
         }
-        if !self.fits(task, near)
-            && let Some(cpu) = self.bigger_idle_cpu(task, near)
+        if !self.task_fits_cpu(task, near)
+            && let Some(cpu) = self.find_bigger_idle_cpu(task, near)
         {
             return cpu;
         }
@@ -88,17 +96,17 @@ impl Placement<'_> {
                 return cpu;
             }
         }
-        // Whom an interrupt wakes is looked for from the first CPU on.
+        // For a task woken by an interrupt, the search begins at the first CPU.
         let from = waker.map_or(0, |_| near);
-        if let Some(cpu) = self.idle_cpu_of(cluster, from, task) {
+        if let Some(cpu) = self.find_idle_cpu_in_cluster(cluster, from, task) {
             return cpu;
         }
-        if self.setup.topology.is_unequal() {
+        if self.setup.topology.has_unequal_capacities() {
             // Never from a bigger to a smaller CPU: only balancing does so.
             let least = self.setup.topology.cluster(cluster).capacity();
             let mut others = (0..self.setup.topology.clusters().len())
                 .filter(|c| *c != cluster && self.setup.topology.cluster(*c).capacity() >= least);
-            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, 0, task)) {
+            if let Some(cpu) = others.find_map(|c| self.find_idle_cpu_in_cluster(c, 0, task)) {
                 return cpu;
             }
         }
@@ -109,7 +117,12 @@ impl Placement<'_> {
 
     /// An idle CPU in a cluster, on an idle core if there is any: the next one after `from`, if `from` is in the
     /// cluster.
-    pub(super) fn idle_cpu_of(self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
+    pub(super) fn find_idle_cpu_in_cluster(
+        self,
+        cluster: usize,
+        from: CpuId,
+        task: TaskId,
+    ) -> Option<CpuId> {
         let cluster = self.setup.topology.cluster(cluster);
         let cpus = cluster.cpus();
         let mut thread = None;
@@ -124,7 +137,9 @@ impl Placement<'_> {
             if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
                 continue;
             }
-            if cluster.threads_per_core() == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
+            if cluster.threads_per_core() == 1
+                || self.cpus_on_same_core(cpu).all(|c| self.is_idle(c))
+            {
                 return Some(cpu);
             }
             thread = thread.or(Some(cpu));
@@ -135,32 +150,32 @@ impl Placement<'_> {
     /// Whether a CPU is big enough for a task: the task's utilisation takes at most 4/5 (`fits_capacity()`, Linux
     /// 6.1).
     #[inline(always)]
-    pub(super) fn fits(self, task: TaskId, cpu: CpuId) -> bool {
-        !self.setup.topology.is_unequal() || {
+    pub(super) fn task_fits_cpu(self, task: TaskId, cpu: CpuId) -> bool {
+        !self.setup.topology.has_unequal_capacities() || {
             let capacity = self
                 .setup
                 .topology
                 .cluster(self.cpus[cpu].cluster)
                 .capacity();
-            self.tasks[task].entity.load().get() * 5 <= capacity * 4
+            self.tasks[task].entity.utilisation_share().get() * 5 <= capacity * 4
         }
     }
 
-    /// An idle CPU in a bigger cluster.
-    pub(super) fn bigger_idle_cpu(self, task: TaskId, than: CpuId) -> Option<CpuId> {
+    /// Finds an idle CPU in a cluster bigger than that of `than_cpu`.
+    pub(super) fn find_bigger_idle_cpu(self, task: TaskId, than_cpu: CpuId) -> Option<CpuId> {
         let capacity = self
             .setup
             .topology
-            .cluster(self.cpus[than].cluster)
+            .cluster(self.cpus[than_cpu].cluster)
             .capacity();
         (0..self.setup.topology.clusters().len())
             .filter(|c| self.setup.topology.cluster(*c).capacity() > capacity)
-            .find_map(|c| self.idle_cpu_of(c, 0, task))
+            .find_map(|c| self.find_idle_cpu_in_cluster(c, 0, task))
     }
 
-    /// Whether all other CPUs of a CPU's core idle.
-    pub(super) fn has_core_alone(self, cpu: CpuId) -> bool {
-        let mut others = self.core(cpu).filter(|other| *other != cpu);
+    /// Whether all other hardware threads of a CPU's core are idle.
+    pub(super) fn rest_of_core_is_idle(self, cpu: CpuId) -> bool {
+        let mut others = self.cpus_on_same_core(cpu).filter(|other| *other != cpu);
         others.all(|other| self.is_idle(other))
     }
 }

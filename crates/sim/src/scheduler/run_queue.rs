@@ -7,43 +7,43 @@ use wakepath_policies::utilisation::{Runnable, Utilisation};
 use crate::core::basics::TaskId;
 use crate::core::queue::fifo::Fifo;
 
-/// What there is to run on all CPUs together.
+/// The scheduler's counts over all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// Tasks on run queues that do not run.
+    /// Number of tasks that wait on run queues, over all CPUs.
     pub(super) waiting: usize,
-    /// Tasks that changed their CPU.
+    /// How often a task has changed its CPU.
     pub(super) migrations: u64,
 }
 
 impl Scheduler {
-    /// How often a task changed its CPU.
-    pub(crate) fn migrations(&self) -> u64 {
+    /// How often a task has changed its CPU, over the whole run.
+    pub(crate) fn migration_count(&self) -> u64 {
         self.migrations
     }
 }
 
-/// Tasks of a CPU.
+/// A CPU's run queue: its tasks, and the signals of its load.
 #[derive(Debug)]
 pub(crate) struct RunQueue {
     pub(super) current: Option<TaskId>,
     /// Tasks that want to run, in the order in which they came.
     pub(super) waiting: Fifo<TaskId>,
-    /// The task that ran last, or runs.
+    /// The task that runs or ran last on the CPU.
     pub(super) ran_last: Option<TaskId>,
-    /// When the current task got the CPU.
+    /// Time in ns when the current task got the CPU.
     pub(super) picked_at: u64,
-    /// The current task is to make room for another one.
+    /// Whether the current task is to give way to another task.
     pub(super) need_resched: bool,
     /// No waiting task was behind this virtual run time when the last one was picked.
     pub(super) least_vruntime: u64,
-    /// Tasks that sleep and wait for I/O, and ran here last.
+    /// Number of tasks that ran here last and sleep in I/O wait.
     waiting_for_io: u32,
     utilisation: Utilisation,
-    /// How many tasks there were to run, and are now, where a governor asks.
+    /// Mean number of runnable tasks, and their number now, if a governor asks.
     runnable: Runnable,
     runnable_now: u32,
-    /// The period of the signal in which cpufreq was told last.
+    /// Period of the utilisation signal in which cpufreq was told last.
     reported_period: u64,
 }
 
@@ -64,93 +64,93 @@ impl RunQueue {
         }
     }
 
-    /// The task that runs, or was interrupted.
+    /// The CPU's current task, running or interrupted; `None` without any.
     #[inline(always)]
-    pub(crate) fn current(&self) -> Option<TaskId> {
+    pub(crate) fn current_task(&self) -> Option<TaskId> {
         self.current
     }
 
-    /// Tasks that run or want to run.
+    /// Number of tasks that run or want to run on the CPU.
     #[inline(always)]
-    pub(crate) fn tasks(&self) -> usize {
+    pub(crate) fn task_count(&self) -> usize {
         usize::from(self.current.is_some()) + self.waiting.len()
     }
 
-    /// Whether a task runs or wants to run.
+    /// Whether any task runs or wants to run on the CPU.
     #[inline(always)]
     pub(crate) fn has_task(&self) -> bool {
         self.current.is_some() || !self.waiting.is_empty()
     }
 
-    /// Least virtual run time of a waking task, before its credit.
+    /// Virtual run time that no waiting task was behind at the last pick; a waking task's is set near it.
     #[inline(always)]
-    pub(crate) fn least_vruntime(&self) -> u64 {
+    pub(crate) fn least_vruntime_at_last_pick(&self) -> u64 {
         self.least_vruntime
     }
 
-    /// The current task goes to sleep, and waits for I/O or not.
+    /// Removes the current task, which goes to sleep; counts it as waiting for I/O if so.
     #[inline(always)]
-    pub(crate) fn sleep(&mut self, for_io: bool) {
+    pub(crate) fn remove_sleeping_current(&mut self, for_io: bool) {
         self.waiting_for_io += u32::from(for_io);
         self.current = None;
         self.need_resched = false;
     }
 
-    /// A task that waited for I/O wakes up.
+    /// Counts that a task wakes up from waiting for I/O.
     #[inline(always)]
-    pub(crate) fn end_wait_for_io(&mut self) {
+    pub(crate) fn count_end_of_io_wait(&mut self) {
         self.waiting_for_io -= 1;
     }
 
-    /// Tasks that wait for I/O (`nr_iowait`).
+    /// Number of tasks of the CPU that wait for I/O (`nr_iowait`).
     #[inline(always)]
-    pub(crate) fn waiting_for_io(&self) -> u32 {
+    pub(crate) fn io_waiter_count(&self) -> u32 {
         self.waiting_for_io
     }
 
-    /// The current task is to make room for another one.
+    /// Makes the current task give way to another task at the next chance.
     #[inline(always)]
     pub(crate) fn request_resched(&mut self) {
         self.need_resched = true;
     }
 
-    /// Whether the current task is to make room for another one.
+    /// Whether the current task is to give way to another task.
     #[inline(always)]
     pub(crate) fn needs_resched(&self) -> bool {
         self.need_resched
     }
 
-    /// Accounts the time up to `now`, in which the CPU delivered `running` of 1024.
+    /// Accounts the time up to `now`, in which the CPU delivered `capacity_used` of 1024.
     #[inline(always)]
-    pub(crate) fn account(&mut self, now: u64, running: u32) {
-        self.utilisation.advance(now, running);
+    pub(crate) fn account_utilisation(&mut self, now: u64, capacity_used: u32) {
+        self.utilisation.advance(now, capacity_used);
     }
 
     /// Accounts an interrupt served since `begun` at this capacity, with nothing done before.
     #[inline(always)]
-    pub(crate) fn account_interrupt(&mut self, begun: u64, now: u64, capacity: u32) {
+    pub(crate) fn account_interrupt_utilisation(&mut self, begun: u64, now: u64, capacity: u32) {
         if self.utilisation.known_ns() < begun {
-            self.account(begun, 0);
+            self.account_utilisation(begun, 0);
         }
-        self.account(now, capacity);
+        self.account_utilisation(now, capacity);
     }
 
-    /// Whether the signal has come to another period since the last call.
+    /// Whether the utilisation signal has entered another period since the last call, which notes the new period.
     #[inline(always)]
-    pub(crate) fn period_is_new(&mut self) -> bool {
+    pub(crate) fn has_entered_new_period(&mut self) -> bool {
         let period = self.utilisation.period();
         std::mem::replace(&mut self.reported_period, period) != period
     }
 
     /// Accounts how many tasks there were to run up to now, at this capacity.
     #[inline(always)]
-    pub(crate) fn settle_runnable(&mut self, now: u64, capacity: u32) {
+    pub(crate) fn account_runnable_tasks(&mut self, now: u64, capacity: u32) {
         self.runnable.advance(now, self.runnable_now, capacity);
     }
 
-    /// A task can run from now on, or can no longer.
+    /// Counts a task that has become runnable, or is runnable no longer.
     #[inline(always)]
-    pub(crate) fn change_runnable(&mut self, can_run: bool) {
+    pub(crate) fn count_runnable_change(&mut self, can_run: bool) {
         self.runnable_now = if can_run {
             self.runnable_now + 1
         } else {
@@ -159,28 +159,28 @@ impl RunQueue {
     }
 
     /// Adds the utilisation of a migrating task.
-    pub(super) fn add_load(&mut self, load: Utilisation) {
+    pub(super) fn add_task_utilisation(&mut self, load: Utilisation) {
         self.utilisation.add(load);
     }
 
     /// Removes the utilisation of a migrating task.
-    pub(super) fn remove_load(&mut self, load: Utilisation) {
+    pub(super) fn remove_task_utilisation(&mut self, load: Utilisation) {
         self.utilisation.remove(load);
     }
 
     /// Adds a migrating task, with its share of the signal.
-    pub(crate) fn add_runnable(&mut self, share: Runnable, can_run: bool) {
+    pub(crate) fn add_runnable_share(&mut self, share: Runnable, can_run: bool) {
         self.runnable.add(share);
         self.runnable_now += u32::from(can_run);
     }
 
     /// Removes a migrating task, with its share of the signal.
-    pub(crate) fn remove_runnable(&mut self, share: Runnable, can_run: bool) {
+    pub(crate) fn remove_runnable_share(&mut self, share: Runnable, can_run: bool) {
         self.runnable.remove(share);
         self.runnable_now -= u32::from(can_run);
     }
 
-    /// Utilisation, of 1024.
+    /// Utilisation of the CPU, out of 1024.
     #[inline(always)]
     pub(crate) fn utilisation(&self) -> Utilisation {
         self.utilisation
@@ -188,7 +188,7 @@ impl RunQueue {
 
     /// The mean number of tasks to run, times 1024.
     #[inline(always)]
-    pub(crate) fn runnable(&self) -> Runnable {
+    pub(crate) fn mean_runnable_tasks(&self) -> Runnable {
         self.runnable
     }
 }

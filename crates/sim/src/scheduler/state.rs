@@ -15,13 +15,13 @@ const IDLE_WEIGHT: u32 = 3;
 /// A round-robin slice in ns (`RR_TIMESLICE`, 100 ms).
 const ROUND_ROBIN_SLICE: u64 = 100_000_000;
 
-/// Scheduling class and priority.
+/// A task's scheduling class, with weight or priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Fair {
         weight: u32,
     },
-    /// Runs when nobody else wants to.
+    /// A `SCHED_IDLE` task, which runs when no other task wants to.
     Idle,
     Realtime {
         priority: u8,
@@ -30,15 +30,15 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// The class for a nice value: each step is worth a quarter.
-    pub(crate) fn fair(nice: i8) -> Self {
+    /// The fair class with the weight for a nice value: each step is worth a factor of 1.25.
+    pub(crate) fn fair_with_nice(nice: i8) -> Self {
         let weight = f64::from(NORMAL_WEIGHT) / 1.25_f64.powi(i32::from(nice));
         Self::Fair {
             weight: weight.round() as u32,
         }
     }
 
-    fn realtime(self) -> u8 {
+    fn realtime_priority_or_zero(self) -> u8 {
         match self {
             Self::Realtime { priority, .. } => priority,
             _ => 0,
@@ -51,7 +51,7 @@ impl Class {
 pub(crate) struct Tunables {
     /// Every runnable task should have a turn in this time (`sched_latency`).
     pub(super) latency: u64,
-    /// Shortest turn (`min_granularity`).
+    /// Shortest turn of a task (`min_granularity`).
     pub(super) granularity: u64,
     /// How far a running task may be ahead of a waking task (`wakeup_granularity`).
     pub(super) wakeup_granularity: u64,
@@ -70,12 +70,14 @@ impl Tunables {
     /// Whether a waking task takes the CPU from the running one.
     pub(crate) fn preempts(&self, woken: &Entity, running: &Entity) -> bool {
         match (woken.class, running.class) {
-            (Class::Realtime { priority, .. }, other) => priority > other.realtime(),
+            (Class::Realtime { priority, .. }, other) => {
+                priority > other.realtime_priority_or_zero()
+            }
             (_, Class::Realtime { .. }) | (Class::Idle, Class::Fair { .. }) => false,
             (Class::Fair { .. }, Class::Idle) => true,
             _ => {
                 let ahead = running.vruntime.saturating_sub(woken.vruntime);
-                ahead > woken.scaled(self.wakeup_granularity)
+                ahead > woken.virtual_run_time(self.wakeup_granularity)
             }
         }
     }
@@ -92,7 +94,7 @@ impl Tunables {
             round_robin,
         } = running.class
         {
-            let mut others = waiting.map(|e| e.class.realtime());
+            let mut others = waiting.map(|e| e.class.realtime_priority_or_zero());
             return round_robin && ran >= ROUND_ROBIN_SLICE && others.any(|p| p >= priority);
         }
         let count = waiting.clone().count() as u64 + 1;
@@ -115,11 +117,11 @@ pub(crate) struct Entity {
     pub(super) allowed: Option<usize>,
     /// Run time in ns, weighted, relative to the run queue's.
     pub(super) vruntime: u64,
-    /// The task's share in the CPU's utilisation.
+    /// The task's share of its CPU's utilisation.
     load: Utilisation,
-    /// Capacity times ns given since `load` was settled.
+    /// Run time in ns times capacity that the task got since `load` was settled.
     ran: u64,
-    /// The task's share in the CPU's runnable tasks, if counted.
+    /// The task's share of its CPU's runnable signal, if counted.
     runnable: Runnable,
 }
 
@@ -139,17 +141,17 @@ impl Default for Entity {
 }
 
 impl Entity {
-    /// Changes over to another class.
+    /// Sets the task's scheduling class.
     pub(crate) fn set_class(&mut self, class: Class) {
         self.class = class;
     }
 
-    /// Allows the CPUs in the set with this number; `None`: all.
-    pub(crate) fn allow(&mut self, cpu_set: Option<usize>) {
+    /// Sets the number of the CPU set on which the task may run; `None`: all CPUs.
+    pub(crate) fn set_allowed_cpu_set(&mut self, cpu_set: Option<usize>) {
         self.allowed = cpu_set;
     }
 
-    /// Whether a real-time class has it.
+    /// Whether the task is in a real-time class.
     pub(crate) fn is_realtime(&self) -> bool {
         matches!(self.class, Class::Realtime { .. })
     }
@@ -162,22 +164,22 @@ impl Entity {
         }
     }
 
-    /// Time in ns as virtual run time.
-    fn scaled(&self, time: u64) -> u64 {
+    /// Run time in ns, converted to virtual run time by the task's weight.
+    fn virtual_run_time(&self, time: u64) -> u64 {
         match self.weight() {
             NORMAL_WEIGHT => time,
             weight => time * u64::from(NORMAL_WEIGHT) / u64::from(weight),
         }
     }
 
-    /// The task has had a CPU with this capacity for `time` ns.
-    pub(crate) fn charge(&mut self, time: u64, capacity: u32) {
-        self.vruntime += self.scaled(time);
+    /// Adds `time` ns of run time on a CPU with this capacity.
+    pub(crate) fn add_run_time(&mut self, time: u64, capacity: u32) {
+        self.vruntime += self.virtual_run_time(time);
         self.ran += time * u64::from(capacity);
     }
 
-    /// Brings the utilisation up to `now`. Run time since the last call counts as spread evenly.
-    pub(crate) fn settle(&mut self, now: u64) {
+    /// Brings the task's utilisation share up to `now`. Run time since the last call counts as spread evenly.
+    pub(crate) fn settle_utilisation(&mut self, now: u64) {
         let elapsed = now - self.load.known_ns().min(now);
         if elapsed >= 1024 {
             let mean = std::mem::take(&mut self.ran) / elapsed;
@@ -185,30 +187,35 @@ impl Entity {
         }
     }
 
-    /// The time up to `now` while runnable or not, on a CPU with this capacity.
-    pub(crate) fn settle_runnable(&mut self, now: u64, could: bool, capacity: u32) -> Runnable {
-        self.runnable.advance(now, could.into(), capacity);
+    /// Brings the task's runnable share up to `now`, during which it was runnable or not, and returns the share.
+    pub(crate) fn advance_runnable_share(
+        &mut self,
+        now: u64,
+        was_runnable: bool,
+        capacity: u32,
+    ) -> Runnable {
+        self.runnable.advance(now, was_runnable.into(), capacity);
         self.runnable
     }
 
-    /// Utilisation at the last settled time.
-    pub(crate) fn load(&self) -> Utilisation {
+    /// The task's utilisation share at the last settled time.
+    pub(crate) fn utilisation_share(&self) -> Utilisation {
         self.load
     }
 
-    /// Moves over to a run queue with another least run time.
-    pub(crate) fn migrate(&mut self, from: u64, to: u64) {
-        self.vruntime = (self.vruntime + to).saturating_sub(from);
+    /// Rebases the virtual run time for a run queue with another least virtual run time.
+    pub(crate) fn rebase_vruntime(&mut self, old_least: u64, new_least: u64) {
+        self.vruntime = (self.vruntime + new_least).saturating_sub(old_least);
     }
 
-    /// Wakes up on a run queue of this least run time: long sleep earns half a period at most.
-    pub(super) fn place(&mut self, least: u64, tunables: &Tunables) {
-        let credit = least.saturating_sub(tunables.latency / 2);
+    /// Sets the virtual run time of a waking task, relative to the run queue's least: long sleep earns half a period at most.
+    pub(super) fn place_after_sleep(&mut self, least_vruntime: u64, tunables: &Tunables) {
+        let credit = least_vruntime.saturating_sub(tunables.latency / 2);
         self.vruntime = self.vruntime.max(credit);
     }
 
-    /// Whom to run first: smaller is sooner.
-    pub(crate) fn rank(&self) -> (u8, u64) {
+    /// Key by which tasks are ordered: the task with the smallest key runs first.
+    pub(crate) fn run_order_key(&self) -> (u8, u64) {
         match self.class {
             Class::Realtime { priority, .. } => (u8::MAX - priority, 0),
             // An idle task's low weight makes run time grow fast enough.
@@ -225,7 +232,7 @@ mod tests {
 
     fn fair(nice: i8, vruntime: u64) -> Entity {
         Entity {
-            class: Class::fair(nice),
+            class: Class::fair_with_nice(nice),
             vruntime,
             ..Entity::default()
         }
@@ -282,11 +289,11 @@ mod tests {
             let mut now = 0;
             for (run, capacity, sleep) in runs {
                 now += run;
-                entity.charge(run, capacity);
-                entity.settle(now);
-                prop_assert!(entity.load().get() <= 1024);
+                entity.add_run_time(run, capacity);
+                entity.settle_utilisation(now);
+                prop_assert!(entity.utilisation_share().get() <= 1024);
                 now += sleep;
-                entity.settle(now);
+                entity.settle_utilisation(now);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A machine, a workload and two policies, compiled into what the engine needs.
+//! A machine, a workload and policies, compiled into what the engine needs.
 
 pub(crate) mod policies;
 
@@ -11,7 +11,7 @@ use crate::block::completion::CompletionSetup;
 use crate::block::cost::IoCost;
 use crate::core::basics::{Cycles, Interrupt, Timer};
 use crate::core::topology::Topology;
-use crate::cpu::setup::{CpuSetup, listed};
+use crate::cpu::setup::{CpuSetup, membership_by_cpu};
 use crate::drive::volume::VolumeSetup;
 use crate::drive::{Drive, DriveSetup};
 use crate::emulator::state::{EmulatorSetup, Turns};
@@ -24,23 +24,23 @@ use crate::rcu::setup::RcuSetup;
 use crate::rcu::state::GracePeriods;
 use crate::scheduler::setup::SchedulerSetup;
 use crate::setup::policies::Policies;
-use crate::task::fio::pages::page_cache;
-use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, jobs};
-use crate::task::kernel_thread::{BackgroundSetup, background};
+use crate::task::fio::pages::compile_page_cache;
+use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, compile_jobs};
+use crate::task::kernel_thread::{BackgroundSetup, compile_background_sources};
 use crate::task::rtapp::calibration::calibration_khz;
 use crate::task::rtapp::program::Programs;
 
 /// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
 pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
 
-fn kind_of(workload: &Workload) -> WorkloadKind {
+fn workload_kind(workload: &Workload) -> WorkloadKind {
     match workload {
         Workload::Fio(_) => WorkloadKind::Fio,
         Workload::RtApp(_) => WorkloadKind::RtApp,
     }
 }
 
-/// Everything that is the same for every run of one policy combination.
+/// All figures that are the same for every run of a machine and workload under a policy set.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) topology: Topology,
@@ -48,18 +48,18 @@ pub(crate) struct Setup {
     pub(crate) scheduler: SchedulerSetup,
     pub(crate) frequency: FrequencySetup,
     pub(crate) power: PowerSetup,
-    /// If CPUs wait for grace periods.
+    /// RCU's figures, if CPUs wait for grace periods.
     rcu: Option<RcuSetup>,
-    /// If the CPUs take turns.
+    /// The emulator's figures, if the CPUs take turns.
     emulator: Option<EmulatorSetup>,
     pub(crate) io: IoCost,
     pub(crate) completion: CompletionSetup,
     drive: DriveSetup,
     pub(crate) volume: VolumeSetup,
-    /// Work of the kernel's own, the thread of grace periods last.
+    /// Sources of the kernel's background work; the grace-period thread, if any, comes last.
     pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) jobs: Vec<JobSetup>,
-    /// If somebody writes into it.
+    /// The page cache's figures, if any job writes into it.
     pub(crate) page_cache: Option<PageCacheSetup>,
     pub(crate) programs: Programs,
 }
@@ -72,17 +72,22 @@ impl Setup {
     ) -> Result<Self, SimError> {
         let io = IoCost::new(&machine.io_path);
         let mut jobs = match workload {
-            Workload::Fio(file) => jobs(file, machine, policies.io_uring_iowait, io.program())?,
+            Workload::Fio(file) => compile_jobs(
+                file,
+                machine,
+                policies.io_uring_iowait,
+                io.program_work_between_ios(),
+            )?,
             Workload::RtApp(_) => Vec::new(),
         };
         let page_cache = match workload {
-            Workload::Fio(file) => page_cache(machine, &mut jobs, &file.jobs),
+            Workload::Fio(file) => compile_page_cache(machine, &mut jobs, &file.jobs),
             Workload::RtApp(_) => None,
         };
         let topology = Topology::new(machine);
-        let isolated = listed(&machine.isolation.isolcpus, machine);
+        let isolated = membership_by_cpu(&machine.isolation.isolcpus, machine);
         let scheduler = SchedulerSetup::new(machine, isolated);
-        let (home, poll) = (scheduler.home(), policies.poll);
+        let (home, poll) = (scheduler.home_cluster(), policies.poll);
         let cpu = CpuSetup::new(machine, policies.idle, policies.psd, poll, home, &topology)?;
         let (policy, name) = (policies.frequency, policies.frequency_name);
         let frequency = FrequencySetup::new(machine, &topology, policy, name)?;
@@ -98,12 +103,12 @@ impl Setup {
                 Programs::new(file, khz, machine.cpus(), longest)?
             }
         };
-        let background = background(machine, kind_of(workload));
+        let background = compile_background_sources(machine, workload_kind(workload));
         let rcu = RcuSetup::new(machine, background.len().checked_sub(1));
-        let fastest = u64::from(frequency.fastest());
+        let fastest = u64::from(frequency.fastest_cpu_khz());
         let emulator = machine.emulator.as_ref();
         Ok(Self {
-            power: PowerSetup::new(machine, cpu.declared_states().len()),
+            power: PowerSetup::new(machine, cpu.declared_states_of_first_cluster().len()),
             rcu,
             emulator: emulator.map(|emulator| EmulatorSetup::new(emulator, fastest)),
             io,
@@ -121,44 +126,44 @@ impl Setup {
         })
     }
 
-    /// The emulator, if the CPUs take turns.
-    pub(crate) fn emulator(&self) -> Emulator {
+    /// Creates the state of the emulator; on a real machine, CPUs take no turns.
+    pub(crate) fn create_emulator(&self) -> Emulator {
         let turns = self
             .emulator
-            .map(|emulator| Turns::new(emulator, self.topology.cpus()));
+            .map(|emulator| Turns::new(emulator, self.topology.cpu_count()));
         Emulator::new(turns)
     }
 
-    /// Grace periods, if CPUs wait for them: also the CPU does that plays the drives.
-    pub(crate) fn grace_periods(&self) -> Option<GracePeriods> {
+    /// Creates the state of RCU's grace periods, if CPUs wait for them; the CPU that plays the drives does, too.
+    pub(crate) fn create_grace_periods(&self) -> Option<GracePeriods> {
         let players = usize::from(self.emulator.is_some());
-        let cpus = self.topology.cpus() + players;
+        let cpus = self.topology.cpu_count() + players;
         self.rcu.map(|_| GracePeriods::new(cpus))
     }
 
-    /// `count` drives, idle for long.
-    pub(crate) fn drives(&self, count: usize) -> Vec<Drive> {
+    /// Creates the state of `count` drives, idle for long.
+    pub(crate) fn create_idle_drives(&self, count: usize) -> Vec<Drive> {
         (0..count).map(|_| Drive::new(&self.drive)).collect()
     }
 
-    /// The task of grace periods, and the background source of that number, if there is one.
+    /// Number of RCU's grace-period task, and of its background source; `None` if nobody waits for grace periods.
     #[inline]
-    pub(crate) fn grace_period_thread(&self) -> Option<usize> {
-        self.rcu.map(|rcu| rcu.thread())
+    pub(crate) fn grace_period_task(&self) -> Option<usize> {
+        self.rcu.map(|rcu| rcu.grace_period_task())
     }
 
-    /// What it costs to serve an interrupt; of a completion, whether that `wakes` its task.
-    pub(crate) fn cost(&self, interrupt: Interrupt, wakes: bool) -> Cycles {
+    /// Work in cycles to serve an interrupt; for a completion, `wakes_task` says whether it wakes its task.
+    pub(crate) fn interrupt_service_work(&self, interrupt: Interrupt, wakes_task: bool) -> Cycles {
         match interrupt {
-            Interrupt::Completion(_) => self.io.interrupt(wakes),
+            Interrupt::Completion(_) => self.io.completion_interrupt_work(wakes_task),
             Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::FairServer) => {
-                self.cpu.tick_cycles()
+                self.cpu.tick_interrupt_work()
             }
-            Interrupt::Timer(Timer::Background(i)) if !self.background[i].is_task() => {
-                self.background[i].cycles()
+            Interrupt::Timer(Timer::Background(i)) if !self.background[i].works_as_task() => {
+                self.background[i].work_per_timer()
             }
-            Interrupt::Rcu => self.rcu.map_or(0, |rcu| rcu.soft_interrupt()),
-            Interrupt::Frequency(_) => self.frequency.sugov_interrupt(),
+            Interrupt::Rcu => self.rcu.map_or(0, |rcu| rcu.soft_interrupt_work()),
+            Interrupt::Frequency(_) => self.frequency.sugov_interrupt_work(),
             Interrupt::Timer(_) | Interrupt::Reschedule => 0,
         }
     }

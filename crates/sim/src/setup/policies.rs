@@ -29,14 +29,14 @@ use crate::error::SimError;
 pub(crate) struct Policies {
     pub(super) idle: IdlePolicy,
     pub(super) frequency: FreqPolicy,
-    /// What people call the frequency policy.
+    /// The frequency policy as users write it, for messages.
     pub(super) frequency_name: String,
-    /// By cluster; empty without leases.
+    /// PSD lease policy by cluster; empty without leases.
     pub(super) psd: Vec<PsdPolicy>,
-    /// `None`: the drive has no power states.
+    /// The drive's APST settings; `None` if no policy sets APST.
     pub(super) apst: Option<ApstSettings>,
     pub(super) poll: Option<PollPolicy>,
-    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    /// Whether a task that waits with `io_uring` counts as waiting for I/O.
     pub(super) io_uring_iowait: bool,
 }
 
@@ -45,20 +45,23 @@ pub(crate) struct Policies {
 ///
 /// ```
 /// use wakepath_hardware::Machine;
-/// use wakepath_sim::in_force;
+/// use wakepath_sim::policies_in_force;
 ///
 /// let machine = Machine::find("rk3399")?;
-/// let set = in_force(&machine, &"psd".parse()?)?;
+/// let set = policies_in_force(&machine, &"psd".parse()?)?;
 /// assert_eq!(set.to_string(), "menu@6.12 + schedutil + psd");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
 /// The kernel of a recorded system ran what there is no policy of.
-pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
-    let own = of_kernel(machine)?;
-    let all = expanded(machine, set)?.set.or(&own).sorted();
-    refuse_preference_under_performance(&all, &driver(machine, &own))?;
+pub fn policies_in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
+    let own = policies_of_kernel(machine)?;
+    let all = expand_profile_for_machine(machine, set)?
+        .set
+        .or(&own)
+        .sorted();
+    refuse_preference_under_performance(&all, &cpufreq_driver(machine, &own))?;
     Ok(match machine.kernel {
         Some(kernel) => all.on_kernel(kernel),
         None => all,
@@ -88,9 +91,9 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
     })
 }
 
-/// What the machine's kernel does by itself.
-fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
-    let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
+/// The policies that the machine's kernel has by itself.
+fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
+    let ran = recorded::find_recorded_system(&machine.name).map(RecordedSystem::kernel_policy);
     let kernel = match (&machine.runs, &ran) {
         (Some(runs), _) => runs.parse::<PolicySet>()?.or(&"menu + schedutil".parse()?),
         (None, Some(ran)) => PolicySet::named([ran.idle.as_str(), ran.freq.as_str()])?,
@@ -105,26 +108,32 @@ fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
 /// The set with what its profile means on this machine, and what of the profile is left out.
 ///
 /// # Errors
-/// As [`in_force`].
-pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
-    let kernel = of_kernel(machine)?;
-    let own = driver(machine, &kernel);
+/// As [`policies_in_force`].
+pub fn expand_profile_for_machine(
+    machine: &Machine,
+    set: &PolicySet,
+) -> Result<Expanded, SimError> {
+    let kernel = policies_of_kernel(machine)?;
+    let own = cpufreq_driver(machine, &kernel);
     Ok(
         set.expand(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
-            has_policy(&own, policy, so_far.or(&kernel).frequency())
+            driver_has_policy(&own, policy, so_far.or(&kernel).frequency())
         })?,
     )
 }
 
 /// Whether a machine with this driver has a policy of a profile, where this frequency policy is in force.
-fn has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy>) -> bool {
+fn driver_has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy>) -> bool {
     match policy.policy() {
         Policy::Frequency(FreqPolicy::Performance) => true,
-        Policy::Frequency(wanted) => Driver::behind(*wanted) == *driver,
+        Policy::Frequency(wanted) => Driver::for_frequency_policy(*wanted) == *driver,
         Policy::Epp(_) => match frequency {
-            // The preference that comes with this governor is the only one that the kernel lets it have.
+            // Under the governor `performance`, the kernel accepts only its own energy preference.
             Some(FreqPolicy::Performance) => matches!(driver, Driver::Hwp | Driver::Amd),
-            Some(frequency) => matches!(Driver::behind(frequency), Driver::Hwp | Driver::Amd),
+            Some(frequency) => matches!(
+                Driver::for_frequency_policy(frequency),
+                Driver::Hwp | Driver::Amd
+            ),
             None => false,
         },
         _ => policy.mechanism().on.contains(&Place::Sim),
@@ -132,12 +141,12 @@ fn has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy
 }
 
 /// The cpufreq driver of a machine whose kernel runs `own`.
-fn driver(machine: &Machine, own: &PolicySet) -> Driver {
+fn cpufreq_driver(machine: &Machine, own: &PolicySet) -> Driver {
     let takes_hints = machine.cluster.iter().all(|c| c.hwp_ramp_ms.is_given());
     match own.frequency() {
         // The governor `performance` goes with every driver; only that of HWP gives a machine these figures.
         Some(FreqPolicy::Performance) if takes_hints => Driver::Hwp,
-        Some(frequency) => Driver::behind(frequency),
+        Some(frequency) => Driver::for_frequency_policy(frequency),
         None => Driver::Other,
     }
 }
@@ -146,20 +155,23 @@ fn driver(machine: &Machine, own: &PolicySet) -> Driver {
 /// out, and what of its policies is assumed.
 ///
 /// # Errors
-/// As [`in_force`].
-pub fn notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
-    let mut notes = unknown_of(machine);
-    notes.extend(policy_notes(machine, set)?);
+/// As [`policies_in_force`].
+pub fn notes_on_machine_and_policies(
+    machine: &Machine,
+    set: &PolicySet,
+) -> Result<Vec<String>, SimError> {
+    let mut notes = describe_unknown_facts(machine);
+    notes.extend(notes_on_policies(machine, set)?);
     Ok(notes)
 }
 
-/// What of these is about the policies.
+/// The notes of [`notes_on_machine_and_policies`] that are about the policies.
 ///
 /// # Errors
-/// As [`in_force`].
-pub fn policy_notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
-    let mut notes = expanded(machine, set)?.notes;
-    notes.extend(assumed_of_epp(&in_force(machine, set)?));
+/// As [`policies_in_force`].
+pub fn notes_on_policies(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
+    let mut notes = expand_profile_for_machine(machine, set)?.notes;
+    notes.extend(note_assumed_epp_effect(&policies_in_force(machine, set)?));
     Ok(notes)
 }
 
@@ -169,7 +181,7 @@ fn has_unknown_exit(state: &MachineIdleState) -> bool {
 }
 
 /// Facts about a machine that nobody can know: the exit times kept by a guest's host, and power.
-fn unknown_of(machine: &Machine) -> Vec<String> {
+fn describe_unknown_facts(machine: &Machine) -> Vec<String> {
     let states: Vec<&str> = machine
         .idle_state
         .iter()
@@ -185,9 +197,9 @@ fn unknown_of(machine: &Machine) -> Vec<String> {
 
 /// What is assumed of the energy-performance preference that is in force. The constants belong to the default, and 0 is
 /// documented to be the fastest.
-fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
+fn note_assumed_epp_effect(in_force: &PolicySet) -> Option<String> {
     const DEFAULT: u8 = 128;
-    let epp = match frequency_policy(in_force).ok()? {
+    let epp = match frequency_policy_with_epp_and_boost(in_force).ok()? {
         FreqPolicy::IntelPstateHwp { epp, .. } => epp,
         FreqPolicy::AmdPstate(amd) if amd.mode == AmdMode::Active => match amd.governor {
             AmdGovernor::Powersave => amd.epp,
@@ -206,7 +218,7 @@ fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
     ))
 }
 
-/// What chooses the frequency.
+/// The cpufreq driver of a machine, by what chooses the frequency.
 #[derive(PartialEq, Eq)]
 enum Driver {
     /// The hardware, told by `intel_pstate`.
@@ -221,7 +233,7 @@ enum Driver {
 
 impl Driver {
     /// The driver that a frequency policy belongs to.
-    fn behind(frequency: FreqPolicy) -> Self {
+    fn for_frequency_policy(frequency: FreqPolicy) -> Self {
         match frequency {
             FreqPolicy::IntelPstateHwp { .. } => Self::Hwp,
             FreqPolicy::IntelPstate { .. } => Self::IntelPstate,
@@ -235,30 +247,30 @@ impl Driver {
 ///
 /// # Errors
 /// The set names an idle state or a CPU that the machine does not have, or leaves no idle state.
-pub fn machine_under<'a>(
+pub fn machine_under_policies<'a>(
     machine: &'a Machine,
     set: &PolicySet,
 ) -> Result<Cow<'a, Machine>, SimError> {
-    let frequency = in_force(machine, set)?.frequency();
-    let set = &expanded(machine, set)?.set;
+    let frequency = policies_in_force(machine, set)?.frequency();
+    let set = &expand_profile_for_machine(machine, set)?.set;
     let mut machine = Cow::Borrowed(machine);
     if let Some(FreqPolicy::AmdPstate(_)) = frequency {
         machine
             .to_mut()
-            .use_performance_scale()
-            .map_err(lacks_performance_scale)?;
+            .use_scale_as_operating_points()
+            .map_err(missing_performance_scale_error)?;
     }
     if let Some(limit) = set.idle_states() {
-        limit_states(machine.to_mut(), limit)
-            .map_err(|why| impossible(set, Kind::IdleStates, why))?;
+        disable_idle_states_beyond(machine.to_mut(), limit)
+            .map_err(|why| impossible_policy_error(set, Kind::IdleStates, why))?;
     }
     if let Some(config) = set.kernel_config() {
         let machine = machine.to_mut();
         if let Some(hz) = config.hz {
-            machine.hz = figure_of_set(f64::from(hz.hz()));
+            machine.hz = figure_from_policy_set(f64::from(hz.hz()));
         }
         if let Some(counts) = config.irq_time {
-            machine.irq_time_accounting = figure_of_set(f64::from(u8::from(counts)));
+            machine.irq_time_accounting = figure_from_policy_set(f64::from(u8::from(counts)));
         }
     }
     match set.c1_demotion() {
@@ -267,34 +279,38 @@ pub fn machine_under<'a>(
         Some(true) if machine.c1_demotion.is_some() => {}
         Some(true) => {
             let why = "the machine has no [c1_demotion], which says when its firmware demotes";
-            return Err(impossible(set, Kind::C1Demotion, why.to_owned()));
+            return Err(impossible_policy_error(
+                set,
+                Kind::C1Demotion,
+                why.to_owned(),
+            ));
         }
     }
     if let Some(latency) = set.cpu_latency() {
-        request_latency(machine.to_mut(), latency)
-            .map_err(|why| impossible(set, Kind::CpuLatency, why))?;
+        add_latency_requests(machine.to_mut(), latency)
+            .map_err(|why| impossible_policy_error(set, Kind::CpuLatency, why))?;
     }
     Ok(machine)
 }
 
-/// A figure that a policy set gives.
-fn figure_of_set(value: f64) -> Figure {
+/// A machine's figure with a value from a policy set.
+fn figure_from_policy_set(value: f64) -> Figure {
     Figure {
         value,
         origin: Origin::Source("kernel-config of the policy set".to_owned()),
     }
 }
 
-/// A policy of a set that the machine cannot have.
-fn impossible(set: &PolicySet, kind: Kind, why: String) -> SimError {
+/// Makes the error that a machine cannot have a policy of a set.
+fn impossible_policy_error(set: &PolicySet, kind: Kind, why: String) -> SimError {
     SimError::OnMachine {
         policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
         why,
     }
 }
 
-/// A cluster lacks a figure that amd-pstate needs.
-fn lacks_performance_scale((cluster, what): (String, &str)) -> SimError {
+/// Makes the error that a cluster lacks a figure that amd-pstate needs.
+fn missing_performance_scale_error((cluster, what): (String, &str)) -> SimError {
     SimError::NoClock {
         cluster,
         policy: "amd-pstate".to_owned(),
@@ -302,24 +318,32 @@ fn lacks_performance_scale((cluster, what): (String, &str)) -> SimError {
     }
 }
 
-fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {
+fn disable_idle_states_beyond(
+    machine: &mut Machine,
+    limit: &IdleStatesLimit,
+) -> Result<(), String> {
     let off: Vec<(String, Vec<String>)> = (machine.cluster.iter())
-        .map(|cluster| Ok((cluster.name.clone(), switched_off(machine, cluster, limit)?)))
+        .map(|cluster| {
+            Ok((
+                cluster.name.clone(),
+                names_of_states_switched_off(machine, cluster, limit)?,
+            ))
+        })
         .collect::<Result<_, String>>()?;
     for (cluster, own) in &off {
         let names = own.iter().map(String::as_str);
         let (everywhere, here): (Vec<&str>, Vec<&str>) =
             names.partition(|name| off.iter().all(|(_, own)| own.iter().any(|n| n == name)));
         machine
-            .disable_idle_states(&everywhere)
-            .and_then(|()| machine.disable_idle_states_on(cluster, &here))
+            .disable_idle_states_everywhere(&everywhere)
+            .and_then(|()| machine.disable_idle_states_on_cluster(cluster, &here))
             .map_err(|e: MachineError| e.to_string())?;
     }
     Ok(())
 }
 
 /// Names of a cluster's idle states that a limit switches off. A ceiling goes by the latencies of each CPU's own states.
-fn switched_off(
+fn names_of_states_switched_off(
     machine: &Machine,
     cluster: &Cluster,
     limit: &IdleStatesLimit,
@@ -329,13 +353,13 @@ fn switched_off(
     Ok(off.iter().map(|i| states[*i].name.clone()).collect())
 }
 
-fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
+fn add_latency_requests(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
     let cpus = machine.cpus();
     let each = match &latency.scope {
-        // A request more, of another process: those that there are stay in force.
+        // A system-wide limit is one more request; requests made before stay in force.
         LatencyScope::System => {
             let states = machine.declared_idle_states().map_err(|e| e.to_string())?;
-            let request = limit_us(latency, &states)?.map(LatencyRequest::system);
+            let request = latency_limit_in_us(latency, &states)?.map(LatencyRequest::system_wide);
             machine.latency_requests.extend(request);
             return Ok(());
         }
@@ -348,15 +372,15 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
             cpus.saturating_sub(1)
         ));
     }
-    // CPUs of one limit have one request.
+    // CPUs with the same limit share a latency request.
     let mut requests: Vec<(Option<u64>, Vec<usize>)> = Vec::new();
     for cpu in each {
-        // A state's latency is that of the CPU's own table.
+        // An idle state's exit latency is looked up in the CPU's own cluster.
         let cluster = machine
             .cluster_of(cpu)
             .map(|cluster| machine.declared_idle_states_of(cluster));
         if let Some(states) = cluster {
-            let limit = limit_us(latency, &states.map_err(|e| e.to_string())?)?;
+            let limit = latency_limit_in_us(latency, &states.map_err(|e| e.to_string())?)?;
             match requests.iter_mut().find(|(other, _)| *other == limit) {
                 Some((_, cpus)) => cpus.push(cpu),
                 None => requests.push((limit, vec![cpu])),
@@ -369,14 +393,14 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
     Ok(())
 }
 
-fn limit_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
+fn latency_limit_in_us(latency: &CpuLatency, states: &IdleStates) -> Result<Option<u64>, String> {
     let states = states.iter().map(|s| (s.name.as_str(), s.exit_latency));
     let limit = latency.limit.on(states).map_err(|e| e.to_string())?;
     Ok(limit.map(Nanoseconds::as_micros))
 }
 
 impl Policies {
-    /// The policies of a set that names an idle and a frequency policy ([`in_force`]).
+    /// The policies of a set that names an idle and a frequency policy ([`policies_in_force`]).
     pub(crate) fn new(
         machine: &Machine,
         states: &[IdleStates],
@@ -384,11 +408,17 @@ impl Policies {
     ) -> Result<Self, SimError> {
         for policy in set.policies() {
             if !policy.mechanism().on.contains(&Place::Sim) {
-                return Err(not_modelled(policy, elsewhere(policy.mechanism().on)));
+                return Err(policy_not_modelled_error(
+                    policy,
+                    explain_why_not_simulated(policy.mechanism().on),
+                ));
             }
         }
         let Some(idle) = set.idle() else {
-            return Err(not_modelled(set, "a machine without an idle governor"));
+            return Err(policy_not_modelled_error(
+                set,
+                "a machine without an idle governor",
+            ));
         };
         let poll = set.get(Kind::Poll);
         if let Some(poll) = poll
@@ -397,7 +427,7 @@ impl Policies {
                 .flat_map(|s| s.iter())
                 .any(|s| s.polling && !s.disabled)
         {
-            return Err(not_modelled(
+            return Err(policy_not_modelled_error(
                 poll,
                 "it on a machine without a polling idle state",
             ));
@@ -405,29 +435,29 @@ impl Policies {
         let psd = (set.psd().into_iter())
             .flat_map(|psd| states.iter().map(move |states| psd.on(states)))
             .collect::<Result<_, _>>()
-            .map_err(|why| impossible(set, Kind::Psd, why.to_string()))?;
+            .map_err(|why| impossible_policy_error(set, Kind::Psd, why.to_string()))?;
         let frequency = set.get(Kind::Frequency);
         Ok(Self {
             idle,
-            frequency: frequency_policy(set)?,
+            frequency: frequency_policy_with_epp_and_boost(set)?,
             frequency_name: frequency.map(ToString::to_string).unwrap_or_default(),
             psd,
-            apst: drive_settings(machine, set)?,
+            apst: apst_settings_with_drive_latency(machine, set)?,
             poll: set.poll(),
             io_uring_iowait: set.io_uring_iowait().unwrap_or(true),
         })
     }
 }
 
-fn not_modelled(policy: &dyn fmt::Display, what: &str) -> SimError {
+fn policy_not_modelled_error(policy: &dyn fmt::Display, what: &str) -> SimError {
     SimError::Policy {
         policy: policy.to_string(),
         what: what.to_owned(),
     }
 }
 
-/// Why a mechanism is not simulated.
-fn elsewhere(on: &[Place]) -> &'static str {
+/// Explains, for a message, why a mechanism is not simulated.
+fn explain_why_not_simulated(on: &[Place]) -> &'static str {
     if on.contains(&Place::Replay) {
         "it: how long a CPU stays idle follows from what is decided here, so it cannot be known before. \
          'wakepath replay' sets other governors against it"
@@ -436,10 +466,13 @@ fn elsewhere(on: &[Place]) -> &'static str {
     }
 }
 
-/// The frequency policy with what `epp` and `hwp-boost` say.
-fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
+/// The set's frequency policy, with the settings of its policies `epp` and `hwp-boost`.
+fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let Some(policy) = set.frequency() else {
-        return Err(not_modelled(set, "a machine without a frequency policy"));
+        return Err(policy_not_modelled_error(
+            set,
+            "a machine without a frequency policy",
+        ));
     };
     if let FreqPolicy::AmdPstate(mut settings) = policy
         && settings.mode == AmdMode::Active
@@ -451,10 +484,10 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
             Epp::Named(name, number) => epp_number(name).or(Some(number)),
             other => other.number(),
         };
-        settings.epp = named.ok_or_else(no_firmware_epp)?;
+        settings.epp = named.ok_or_else(firmware_epp_error)?;
         return Ok(FreqPolicy::AmdPstate(settings));
     }
-    // The governor `performance` has this preference anyway.
+    // The governor `performance` implies an energy preference of 0 anyway.
     let says_the_same = matches!(set.epp().map(Epp::number), Some(Some(0)))
         && match policy {
             FreqPolicy::Performance => true,
@@ -466,7 +499,7 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
         return match set.get(Kind::Epp).or_else(|| set.get(Kind::HwpBoost)) {
-            Some(of_hwp) => Err(not_modelled(
+            Some(of_hwp) => Err(policy_not_modelled_error(
                 of_hwp,
                 "it without intel_pstate-hwp; add intel_pstate-hwp to the set, or for an EPP amd-pstate",
             )),
@@ -476,7 +509,7 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let epp = match set.epp().map(Epp::number) {
         None => epp,
         Some(Some(number)) => number,
-        Some(None) => return Err(no_firmware_epp()),
+        Some(None) => return Err(firmware_epp_error()),
     };
     Ok(FreqPolicy::IntelPstateHwp {
         dynamic_boost: set.hwp_boost().unwrap_or(dynamic_boost),
@@ -484,15 +517,18 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     })
 }
 
-fn no_firmware_epp() -> SimError {
-    not_modelled(
+fn firmware_epp_error() -> SimError {
+    policy_not_modelled_error(
         &"epp[value=default]",
         "what the firmware set; give a name or a number",
     )
 }
 
-/// The APST settings with what `drive-latency` says.
-fn drive_settings(machine: &Machine, set: &PolicySet) -> Result<Option<ApstSettings>, SimError> {
+/// The set's APST settings, with the limit of its policy `drive-latency`; `None` if it has neither.
+fn apst_settings_with_drive_latency(
+    machine: &Machine,
+    set: &PolicySet,
+) -> Result<Option<ApstSettings>, SimError> {
     if set.apst().is_none() && set.drive_latency().is_none() {
         return Ok(None);
     }

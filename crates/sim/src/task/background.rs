@@ -8,8 +8,8 @@ use crate::task::events::TaskTurn;
 use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Makes the background workers, and arms their timers.
-    pub(crate) fn start_background(&mut self) {
+    /// Creates the background workers, and starts their timers.
+    pub(crate) fn create_background_workers(&mut self) {
         for cpu in 0..self.cpus.len() {
             for index in 0..self.setup.background.len() {
                 // The first tasks are the workers, numbered by CPU and source. A roaming worker is the first CPU's.
@@ -23,79 +23,85 @@ impl<O: Observer> Engine<'_, O> {
                 } else {
                     cpu
                 };
-                self.tasks.push(Task::worker(at, !roams));
+                self.tasks.push(Task::new_kernel_worker(at, !roams));
                 // The grace-period thread sleeps until somebody asks for a grace period.
-                let asked = self.setup.grace_period_thread() != Some(index);
+                let asked = self.setup.grace_period_task() != Some(index);
                 if asked && (!roams || cpu == 0) {
-                    self.arm_background(at, index);
+                    self.start_background_timer(at, index);
                 }
             }
         }
     }
 
-    /// A background source's timer has been served.
-    pub(crate) fn background_timer(&mut self, cpu: CpuId, index: usize) {
+    /// Handles a background source's expired timer: its worker gets work, and the timer is started again.
+    pub(crate) fn handle_background_timer(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index];
         if source.timer.roams {
             // The first CPU's worker, on whatever CPU. The timer runs again after the worker has gone back to sleep.
             let task = index;
-            self.tasks[task].give_work(source.cycles());
-            self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+            self.tasks[task].set_work_of_step(source.work_per_timer());
+            self.wake_task(Some(cpu), task, self.choose_cpu_for_woken_task(task, None));
             return;
         }
-        if source.is_task() {
+        if source.works_as_task() {
             let task = cpu * self.setup.background.len() + index;
-            self.tasks[task].give_work(source.cycles());
+            self.tasks[task].set_work_of_step(source.work_per_timer());
             if !self.tasks[task].runnable {
                 self.wake_task(Some(cpu), task, cpu);
             }
         }
-        self.arm_background(cpu, index);
-        self.arm_clock(cpu);
+        self.start_background_timer(cpu, index);
+        self.schedule_next_clock_event(cpu);
     }
 
-    /// Arms a background source's next arrival on a CPU.
-    fn arm_background(&mut self, cpu: CpuId, index: usize) {
+    /// Starts the timer for a background source's next arrival on a CPU.
+    fn start_background_timer(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index].timer;
-        let mean = match self.setup.cpu.keeps_house_for(cpu) {
+        let mean = match self.setup.cpu.housekept_cpu_count(cpu) {
             _ if source.roams => source.mean_interval,
             0 => return,
             1 => source.mean_interval,
             served => source.mean_interval / f64::from(served),
         };
-        // A roaming source uses the first CPU's stream on any CPU.
+        // A roaming source draws from the first CPU's random stream on any CPU.
         let stream = if source.roams { 0 } else { cpu };
         let delay = match source.periodic {
-            false => self.context.random().background(stream, index, mean),
+            false => self
+                .context
+                .random_streams()
+                .draw_background_interval(stream, index, mean),
             // The first arrival comes at any time within a period.
             true if self.context.now() == 0 => {
-                self.context.random().background(stream, index, mean) % (mean as u64).max(1)
+                self.context
+                    .random_streams()
+                    .draw_background_interval(stream, index, mean)
+                    % (mean as u64).max(1)
             }
             true => mean as u64,
         };
         let timer = Timer::Background(index);
         if source.migratory {
-            let at = self.tick_from(self.context.now() + delay);
+            let at = self.first_tick_at_or_after(self.context.now() + delay);
             self.migratory_timers.start(index, at, cpu);
         } else if source.wheel {
             // A timer-wheel timer expires with a tick.
-            let at = self.tick_from(self.context.now() + delay);
+            let at = self.first_tick_at_or_after(self.context.now() + delay);
             self.cpus[cpu].add_wheel_timer(at, timer);
         } else {
             let at = self.context.now() + delay;
-            self.cpus[cpu].add_timer(at, source.slack, timer);
+            self.cpus[cpu].add_high_resolution_timer(at, source.slack, timer);
         }
     }
 
     /// A roaming worker goes to sleep: the timer starts on the CPU where the worker ran. The task has the source's
     /// number, as the first CPU's worker.
     #[cold]
-    fn rest_roaming(&mut self, cpu: CpuId, task: TaskId) {
-        self.arm_background(cpu, task);
-        self.arm_clock(cpu);
+    fn restart_roaming_timer(&mut self, cpu: CpuId, task: TaskId) {
+        self.start_background_timer(cpu, task);
+        self.schedule_next_clock_event(cpu);
     }
 
-    /// A roaming task's timer is not needed any more.
+    /// Stops the timer of a roaming task that is woken before it expires.
     #[cold]
     fn stop_roaming_timer(&mut self, index: TaskId) {
         if self.setup.background[index].timer.migratory {
@@ -104,71 +110,76 @@ impl<O: Observer> Engine<'_, O> {
         let timer = Timer::Background(index);
         let mut cpus = self.cpus.iter_mut();
         if let Some(cpu) = cpus.position(|cpu| cpu.remove_wheel_timer(timer)) {
-            self.arm_clock(cpu);
+            self.schedule_next_clock_event(cpu);
         }
     }
 
-    /// A worker has done its source's work.
+    /// Ends a background worker's work: it may leave an RCU callback, and sleeps.
     pub(super) fn end_background_work(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         let source = self.setup.background[task % self.setup.background.len()];
         if source.callbacks {
-            self.cpus[cpu].rcu.call();
+            self.cpus[cpu].rcu.add_callback();
         }
-        if self.setup.grace_period_thread() == Some(task) {
+        if self.setup.grace_period_task() == Some(task) {
             self.end_grace_period_work(cpu, task);
         } else if !self.tasks[task].is_bound() {
-            self.rest_roaming(cpu, task);
+            self.restart_roaming_timer(cpu, task);
         }
-        self.sleep(cpu, task, false);
+        self.put_current_task_to_sleep(cpu, task, false);
         TaskTurn::Free
     }
 
-    /// RCU's soft interrupt on a CPU, which may wake the thread of grace periods.
+    /// Handles RCU's soft interrupt on a CPU, which may wake the grace-period thread.
     #[cold]
-    pub(crate) fn rcu_soft_interrupt(&mut self, cpu: CpuId) {
-        let Some((rcu, thread)) = self.rcu.as_mut().zip(self.setup.grace_period_thread()) else {
+    pub(crate) fn handle_rcu_soft_interrupt(&mut self, cpu: CpuId) {
+        let Some((rcu, thread)) = self.rcu.as_mut().zip(self.setup.grace_period_task()) else {
             return;
         };
-        if rcu.soft_interrupt(cpu, &mut self.cpus[cpu].rcu) && !self.tasks[thread].runnable {
+        if rcu.serve_soft_interrupt(cpu, &mut self.cpus[cpu].rcu) && !self.tasks[thread].runnable {
             self.stop_roaming_timer(thread);
-            self.tasks[thread].give_work(self.setup.background[thread].cycles());
-            self.wake_task(Some(cpu), thread, self.choose_cpu(thread, None));
+            self.tasks[thread].set_work_of_step(self.setup.background[thread].work_per_timer());
+            self.wake_task(
+                Some(cpu),
+                thread,
+                self.choose_cpu_for_woken_task(thread, None),
+            );
         }
     }
 
-    /// The thread of grace periods has worked on a CPU, and is about to sleep.
+    /// Ends work of RCU's grace-period thread on a CPU: the grace periods advance, and its next timer is started.
     #[cold]
     fn end_grace_period_work(&mut self, cpu: CpuId, thread: TaskId) {
         let Some(rcu) = &mut self.rcu else { return };
         let mut own = std::mem::take(&mut self.cpus[cpu].rcu);
-        let sleep = rcu.work(cpu, &mut own, |other| {
+        let sleep = rcu.advance_grace_period_thread(cpu, &mut own, |other| {
             if let Some(c) = self.cpus.get(other) {
-                return (!c.is_busy(), c.times_idle());
+                return (!c.is_busy(), c.idle_period_count());
             }
-            // The player halts after each interrupt.
+            // The player halts after each interrupt, so its idle count differs at any later time.
             (self.emulator.player_is_halted(), self.context.now())
         });
         self.cpus[cpu].rcu = own;
         if sleep == ThreadSleep::UntilScan {
-            self.rest_roaming(cpu, thread);
+            self.restart_roaming_timer(cpu, thread);
         }
     }
 
-    /// Makes schedutil's threads, one for each clock, where the driver does not switch fast.
-    pub(crate) fn start_sugov(&mut self) {
-        if self.setup.frequency.sugov_cycles().is_some() {
+    /// Creates schedutil's threads, one for each clock, if the driver does not switch fast.
+    pub(crate) fn create_sugov_threads(&mut self) {
+        if self.setup.frequency.sugov_thread_work().is_some() {
             for (clock, domain) in self.domains.iter().enumerate() {
-                self.clock_control.add_sugov(self.tasks.len());
-                self.tasks.push(Task::sugov(clock, domain.cpus().start));
+                self.clock_control.add_sugov_thread(self.tasks.len());
+                self.tasks
+                    .push(Task::new_sugov_thread(clock, domain.cpus().start));
             }
         }
     }
 
-    /// Wakes schedutil's thread for a clock.
-    pub(crate) fn wake_sugov(&mut self, cpu: CpuId, clock: usize) {
-        let thread = self.clock_control.sugov(clock);
-        let work = self.setup.frequency.sugov_cycles().unwrap_or(0);
-        self.tasks[thread].give_work(work);
+    /// Wakes schedutil's thread for a clock, to change its frequency.
+    pub(crate) fn wake_sugov_thread(&mut self, cpu: CpuId, clock: usize) {
+        let thread = self.clock_control.sugov_thread(clock);
+        let work = self.setup.frequency.sugov_thread_work().unwrap_or(0);
+        self.tasks[thread].set_work_of_step(work);
         self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
     }
 }

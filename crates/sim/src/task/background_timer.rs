@@ -1,4 +1,4 @@
-//! The timers of background work: what becomes of a machine's figures.
+//! Timers of background work, compiled from a machine's figures.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Background, BackgroundTimer as TimerKind, Instances};
@@ -7,45 +7,45 @@ use wakepath_hardware::machine::{Background, BackgroundTimer as TimerKind, Insta
 const TIMERS_MIGRATE: (u16, u16, u16) = (6, 9, 0);
 
 /// Whether awake CPUs take over timers of sleeping CPUs, from [`TIMERS_MIGRATE`] on. An unknown kernel is as Linux 6.12.
-fn timers_migrate(machine: &Machine) -> bool {
+fn kernel_migrates_timers(machine: &Machine) -> bool {
     (machine.kernel).is_none_or(|kernel| kernel.release() >= TIMERS_MIGRATE)
 }
 
-/// The timer of a source of background work.
+/// Timer figures of a source of background work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundTimer {
-    /// In ns.
+    /// Mean interval between two expiries, in ns.
     pub(super) mean_interval: f64,
     pub(super) periodic: bool,
-    /// Slack: how much earlier the timer may expire, in ns.
+    /// How much earlier than its latest time the timer may expire, in ns.
     pub(super) slack: u64,
-    /// A timer of the timer wheel.
+    /// Whether the timer is on the timer wheel; otherwise it is a high-resolution timer.
     pub(super) wheel: bool,
-    /// One timer for the machine, whose task the scheduler places; otherwise one for each CPU.
+    /// Whether the machine has one such timer, whose task the scheduler places; otherwise each CPU has one.
     pub(super) roams: bool,
-    /// Another CPU takes the timer over while its own CPU sleeps.
+    /// Whether another CPU takes the timer over while its own CPU sleeps.
     pub(super) migratory: bool,
 }
 
 impl BackgroundTimer {
     pub(crate) fn new(machine: &Machine, source: &Background) -> Self {
-        let wheel = source.timer() == TimerKind::Wheel;
+        let wheel = source.timer_in_use() == TimerKind::Wheel;
         let roams = source.instances == Instances::PerMachine;
         Self {
             mean_interval: source.every_ms.value * 1e6,
             periodic: source.periodic,
-            slack: match source.timer() {
-                TimerKind::Sleep => machine.scheduler.timer_slack_us.micros().0,
+            slack: match source.timer_in_use() {
+                TimerKind::Sleep => machine.scheduler.timer_slack_us.micros_to_time().0,
                 TimerKind::Precise | TimerKind::Wheel => 0,
             },
             wheel,
             roams,
-            migratory: roams && wheel && timers_migrate(machine),
+            migratory: roams && wheel && kernel_migrates_timers(machine),
         }
     }
 
     /// Timer of RCU's grace-period thread between two scans, in ticks (`RCU_JIFFIES_TILL_FORCE_QS`).
-    pub(crate) fn rcu_scan(machine: &Machine) -> Self {
+    pub(crate) fn for_rcu_scan(machine: &Machine) -> Self {
         let hz = machine.hz.value;
         let ticks = 1 + u64::from(hz > 250.0) + u64::from(hz > 500.0);
         Self {
@@ -54,7 +54,7 @@ impl BackgroundTimer {
             slack: 0,
             wheel: true,
             roams: true,
-            migratory: timers_migrate(machine),
+            migratory: kernel_migrates_timers(machine),
         }
     }
 }

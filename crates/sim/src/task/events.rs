@@ -1,4 +1,4 @@
-//! Tasks of any kind run: what a task does when its CPU picks it, and after each segment of work.
+//! What a task of any kind does when its CPU picks it, and after each segment of work.
 
 use wakepath_policies::psd::Grant;
 
@@ -11,66 +11,70 @@ use crate::task::kernel_thread::KernelThread;
 use crate::task::rtapp::state::{ThreadId, ThreadTask};
 use crate::task::state::{Kind, Step};
 
-/// What a task leaves its CPU to do.
+/// What a CPU does after a task's turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TaskTurn {
-    /// The CPU has something to do.
+    /// The CPU works for the task.
     Busy,
-    /// The CPU looks for what is next.
+    /// The CPU has nothing in progress, and looks for something to do.
     Free,
-    /// A process of this job has ended. The CPU looks for what is next, and jobs may start after that.
+    /// A process of the job with this index has ended. The CPU looks for something to do, and other jobs may start.
     Ended(usize),
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Runs the task that a CPU picks, if there is one.
-    pub(crate) fn run_task(&mut self, cpu: CpuId) -> TaskTurn {
-        let Some(task) = self.pick(cpu) else {
+    /// Picks a task on a CPU and starts its work, or decides its next step.
+    pub(crate) fn pick_and_run_task(&mut self, cpu: CpuId) -> TaskTurn {
+        let Some(task) = self.pick_task_to_run(cpu) else {
             return TaskTurn::Free;
         };
         let t = &self.tasks[task];
         let work = match &t.kind {
             _ if t.step == Step::Spin => {
-                self.spin(cpu, task);
+                self.continue_spinning(cpu, task);
                 return TaskTurn::Busy;
             }
             _ if t.step != Step::Wait => t.work_left(),
-            Kind::FioProcess(_) => return self.plan(cpu, task),
-            Kind::Thread(_) if !t.requests.completed.is_empty() => self.resume(cpu, task),
+            Kind::FioProcess(_) => return self.begin_next_step(cpu, task),
+            Kind::Thread(_) if !t.requests.completed.is_empty() => {
+                self.begin_resumption_with_completed(cpu, task)
+            }
             Kind::Thread(thread) => {
                 let thread = thread.thread;
-                return self.run_thread(cpu, task, thread);
+                return self.take_steps_of_thread(cpu, task, thread);
             }
-            // Its work is never to wait for requests.
+            // A kernel thread never waits for own requests.
             Kind::KernelThread(_) => t.work_left(),
         };
-        self.execute(cpu, Mode::Task, work);
+        self.start_work(cpu, Mode::Task, work);
         TaskTurn::Busy
     }
 
-    /// The current task has done its segment of work.
+    /// Decides what a CPU's current task does after its finished segment of work.
     #[inline(always)]
-    pub(crate) fn end_segment(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
+    pub(crate) fn end_work_segment(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         match self.tasks[task].kind {
-            Kind::FioProcess(_) => self.end_process_segment(cpu, task),
+            Kind::FioProcess(_) => self.end_fio_work_segment(cpu, task),
             Kind::Thread(ThreadTask { thread, writes, .. }) => {
-                self.end_thread_segment(cpu, task, thread, writes)
+                self.end_rtapp_work_segment(cpu, task, thread, writes)
             }
             Kind::KernelThread(KernelThread::Worker) => self.end_background_work(cpu, task),
-            Kind::KernelThread(KernelThread::Flusher) => match self.continue_call(cpu, task) {
-                CallTurn::Works => TaskTurn::Busy,
-                CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
-            },
+            Kind::KernelThread(KernelThread::Flusher) => {
+                match self.continue_page_cache_call(cpu, task) {
+                    CallTurn::Works => TaskTurn::Busy,
+                    CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
+                }
+            }
             Kind::KernelThread(KernelThread::Sugov(clock)) => {
                 self.begin_frequency_change(clock);
-                self.sleep(cpu, task, false);
+                self.put_current_task_to_sleep(cpu, task, false);
                 TaskTurn::Free
             }
         }
     }
 
-    /// A thread of an rt-app task, which may have `writes` bytes under way, has done its segment of work.
-    fn end_thread_segment(
+    /// Decides what an rt-app thread, which may have `writes` bytes under way, does after its finished segment of work.
+    fn end_rtapp_work_segment(
         &mut self,
         cpu: CpuId,
         task: TaskId,
@@ -79,51 +83,51 @@ impl<O: Observer> Engine<'_, O> {
     ) -> TaskTurn {
         match self.tasks[task].step {
             Step::Submit => {
-                self.grant_lease(cpu, Grant::on_issue);
+                self.grant_psd_lease_on(cpu, Grant::on_issue);
                 self.submit_request(cpu, task, Direction::Write, writes);
-                if let Some(work) = self.deactivate(task) {
-                    self.execute(cpu, Mode::Task, work);
+                if let Some(work) = self.begin_leaving_run_queue(task) {
+                    self.start_work(cpu, Mode::Task, work);
                     return TaskTurn::Busy;
                 }
                 self.tasks[task].step = Step::Wait;
-                self.sleep(cpu, task, true);
+                self.put_current_task_to_sleep(cpu, task, true);
                 return TaskTurn::Free;
             }
             Step::Deactivate if self.tasks[task].requests.completed.is_empty() => {
                 self.tasks[task].step = Step::Wait;
-                self.sleep(cpu, task, true);
+                self.put_current_task_to_sleep(cpu, task, true);
                 return TaskTurn::Free;
             }
             Step::Deactivate => {
-                let work = self.resume(cpu, task);
-                self.execute(cpu, Mode::Task, work);
+                let work = self.begin_resumption_with_completed(cpu, task);
+                self.start_work(cpu, Mode::Task, work);
                 return TaskTurn::Busy;
             }
-            Step::Resume => self.finish_requests(cpu, task),
+            Step::Resume => self.finish_taken_requests(cpu, task),
             _ => {}
         }
-        self.run_thread(cpu, task, thread)
+        self.take_steps_of_thread(cpu, task, thread)
     }
 
-    /// The timer of a task has expired on a CPU.
-    pub(crate) fn task_timer(&mut self, cpu: CpuId, task: TaskId) {
+    /// Handles a task's expired timer on a CPU: wakes the task.
+    pub(crate) fn handle_task_timer(&mut self, cpu: CpuId, task: TaskId) {
         if let Kind::Thread(ThreadTask { thread, .. }) = self.tasks[task].kind {
-            self.thread_timer(cpu, task, thread);
+            self.handle_sleep_timer_of_thread(cpu, task, thread);
         } else {
-            self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+            self.wake_task(Some(cpu), task, self.choose_cpu_for_woken_task(task, None));
         }
     }
 
-    /// The current task begins to look at the clock, until `time`.
+    /// Makes the current task spin, looking at the clock, until `time`.
     pub(crate) fn spin_until(&mut self, cpu: CpuId, task: TaskId, time: u64) {
-        self.tasks[task].begin_spin(time);
-        self.spin(cpu, task);
+        self.tasks[task].begin_spin_step(time);
+        self.continue_spinning(cpu, task);
     }
 
-    /// The current task looks at the clock until it has spun for long enough.
+    /// Makes the current task go on spinning until the time that its step says.
     #[inline(never)]
-    fn spin(&mut self, cpu: CpuId, task: TaskId) {
+    fn continue_spinning(&mut self, cpu: CpuId, task: TaskId) {
         let until = self.tasks[task].spins_until().unwrap_or(self.context.now());
-        self.spin_phase(cpu, until.saturating_sub(self.context.now()));
+        self.spin_current_task_for(cpu, until.saturating_sub(self.context.now()));
     }
 }

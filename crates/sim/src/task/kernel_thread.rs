@@ -1,4 +1,4 @@
-//! Background work: timers and threads of the kernel.
+//! The kernel's background work and threads.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Runs, WorkloadKind};
@@ -6,71 +6,74 @@ use wakepath_hardware::machine::{Runs, WorkloadKind};
 use crate::core::basics::Cycles;
 use crate::task::background_timer::BackgroundTimer;
 
-/// A thread of the kernel.
+/// What a kernel thread does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KernelThread {
-    /// It does the background work of a source.
+    /// The thread does a source's background work.
     Worker,
-    /// It writes back dirty pages.
+    /// The thread writes back dirty pages (the flusher).
     Flusher,
-    /// It changes the clock of this number for schedutil.
+    /// The thread changes the clock with this number for schedutil.
     Sugov(usize),
 }
 
-/// Background work.
+/// A source of background work, compiled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundSetup {
     pub(super) timer: BackgroundTimer,
     cycles: Cycles,
-    /// It leaves an RCU callback on its CPU.
+    /// Whether the work leaves an RCU callback on its CPU.
     pub(super) callbacks: bool,
     as_task: bool,
 }
 
 impl BackgroundSetup {
-    /// The thread of RCU's grace periods, which sleeps before it scans.
-    fn grace_periods(machine: &Machine) -> Option<Self> {
+    /// RCU's grace-period thread as a background source, whose timer is that of a scan; `None` without RCU figures.
+    fn for_grace_period_thread(machine: &Machine) -> Option<Self> {
         machine.rcu.as_ref().map(|rcu| Self {
-            timer: BackgroundTimer::rcu_scan(machine),
-            cycles: rcu.thread_kcycles.kilocycles(),
+            timer: BackgroundTimer::for_rcu_scan(machine),
+            cycles: rcu.thread_kcycles.kilocycles_to_cycles(),
             callbacks: false,
             as_task: true,
         })
     }
 
-    /// Whether a timer of the timer wheel starts it.
-    pub(crate) fn is_on_wheel(&self) -> bool {
+    /// Whether the source's timer is on the timer wheel.
+    pub(crate) fn has_wheel_timer(&self) -> bool {
         self.timer.wheel
     }
 
-    /// Whether another CPU takes its timer over while its own CPU sleeps.
-    pub(crate) fn migrates(&self) -> bool {
+    /// Whether another CPU takes the source's timer over while its own CPU sleeps.
+    pub(crate) fn has_migratory_timer(&self) -> bool {
         self.timer.migratory
     }
 
-    /// The work of each time.
-    pub(crate) fn cycles(&self) -> Cycles {
+    /// Work in cycles each time that the timer expires.
+    pub(crate) fn work_per_timer(&self) -> Cycles {
         self.cycles
     }
 
-    /// Whether a task does the work; otherwise the timer's interrupt does.
-    pub(crate) fn is_task(&self) -> bool {
+    /// Whether a task does the source's work; otherwise the timer's interrupt does.
+    pub(crate) fn works_as_task(&self) -> bool {
         self.as_task
     }
 }
 
-/// Background work of a machine beside a workload of this kind, with the thread of grace periods as the last.
-pub(crate) fn background(machine: &Machine, kind: WorkloadKind) -> Vec<BackgroundSetup> {
+/// Compiles a machine's background sources beside a workload of this kind; RCU's grace-period thread comes last.
+pub(crate) fn compile_background_sources(
+    machine: &Machine,
+    kind: WorkloadKind,
+) -> Vec<BackgroundSetup> {
     machine
         .background
         .iter()
         .filter(|source| source.workload.is_none_or(|workload| workload == kind))
         .map(|source| BackgroundSetup {
             timer: BackgroundTimer::new(machine, source),
-            cycles: source.kcycles.kilocycles(),
+            cycles: source.kcycles.kilocycles_to_cycles(),
             callbacks: source.callbacks,
             as_task: source.runs == Runs::Task,
         })
-        .chain(BackgroundSetup::grace_periods(machine))
+        .chain(BackgroundSetup::for_grace_period_thread(machine))
         .collect()
 }

@@ -1,4 +1,4 @@
-//! A task's way with its requests, whatever its kind: submit, sleep, go on with what is completed.
+//! How a task of any kind handles its requests: submits them, sleeps, and takes back completed requests.
 
 use crate::block::request::RequestKind;
 use crate::block::requests::Requests;
@@ -13,7 +13,7 @@ use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Submits a request whose submission a task has worked for.
+    /// Submits a request, or puts it into a batch, after its task has done the work of the submission.
     #[inline(always)]
     pub(super) fn submit_request(
         &mut self,
@@ -22,24 +22,24 @@ impl<O: Observer> Engine<'_, O> {
         direction: Direction,
         bytes: u64,
     ) {
-        let (request, gathers) = self.add_submitted(cpu, task, direction, bytes);
+        let (request, gathers) = self.create_submitted_request(cpu, task, direction, bytes);
         if gathers {
-            self.gather(task, request, bytes);
+            self.gather_into_batch(task, request, bytes);
         } else {
-            self.hand_over(request, bytes);
+            self.hand_request_to_drives(request, bytes);
         }
     }
 
-    /// A thread begins to write so many bytes.
-    pub(super) fn begin_write(&mut self, cpu: CpuId, task: TaskId, bytes: u64) {
+    /// Starts an rt-app thread's work to submit a write of so many bytes.
+    pub(super) fn begin_write_of_thread(&mut self, cpu: CpuId, task: TaskId, bytes: u64) {
         if let Kind::Thread(thread) = &mut self.tasks[task].kind {
             thread.writes = bytes;
         }
         let work = self.begin_submission(task, bytes);
-        self.execute(cpu, Mode::Task, work);
+        self.start_work(cpu, Mode::Task, work);
     }
 
-    /// A task begins to submit a request of so many bytes. Returns how much work that is.
+    /// Begins a task's submission of a request of so many bytes. Returns the work of the submission.
     #[inline(always)]
     pub(super) fn begin_submission(&mut self, task: TaskId, bytes: u64) -> Cycles {
         let t = &mut self.tasks[task];
@@ -48,93 +48,96 @@ impl<O: Observer> Engine<'_, O> {
             Kind::FioProcess(process) => {
                 let job = &self.setup.jobs[process.job];
                 let mut work = if process.flushing {
-                    io.flush_submission()
+                    io.flush_submission_work()
                 } else {
-                    io.submission(bytes)
+                    io.submission_work(bytes)
                 };
                 if process.direction == Some(Direction::Write) {
-                    work += job.content_work(bytes);
+                    work += job.work_on_written_data(bytes);
                 }
                 if job.submits_alone {
-                    work += self.setup.cpu.syscall(t.cpu) + io.asynchronous_submission();
+                    work +=
+                        self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                 }
                 work
             }
-            Kind::Thread(_) | Kind::KernelThread(_) => io.submission(bytes),
+            Kind::Thread(_) | Kind::KernelThread(_) => io.submission_work(bytes),
         };
-        t.begin(Step::Submit, work);
+        t.begin_step(Step::Submit, work);
         t.requests.submission = work;
         t.requests.begun = self.context.now();
-        self.context.observe_request(RequestStep::Begun { task });
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task });
         work
     }
 
     /// A task has nothing to do but to wait for its requests: it takes itself off the run queue, while the drive works. Returns
     /// how much work that is, if it has not been done.
     #[inline(always)]
-    pub(super) fn deactivate(&mut self, task: TaskId) -> Option<Cycles> {
-        let work = self.setup.io.deactivation()?;
+    pub(super) fn begin_leaving_run_queue(&mut self, task: TaskId) -> Option<Cycles> {
+        let work = self.setup.io.work_to_leave_run_queue()?;
         let t = &mut self.tasks[task];
         if t.requests.in_flight == 0 || t.requests.deactivated {
             return None;
         }
         t.requests.deactivated = true;
-        t.begin(Step::Deactivate, work);
+        t.begin_step(Step::Deactivate, work);
         Some(work)
     }
 
-    /// A task goes on with its completed requests. Returns how much work that is.
+    /// Begins a task's resumption with its completed requests, up to the most it takes at once. Returns the work of that.
     #[inline(always)]
-    pub(super) fn resume(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
+    pub(super) fn begin_resumption_with_completed(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
         let awake_since = self.cpus[cpu].awake_since();
         let t = &mut self.tasks[task];
         let taken = t.requests.completed.len().min(t.requests.most);
-        let work = t.resumption(self.setup, &self.requests, taken);
-        t.begin(Step::Resume, work);
+        let work = t.resumption_work(self.setup, &self.requests, taken);
+        t.begin_step(Step::Resume, work);
         let own = &mut t.requests;
         own.slept = false;
         own.deactivated = false;
         own.resumption = work;
         own.taking = taken;
         let (now, requests) = (self.context.now(), &mut self.requests);
-        (own.completed).for_first(taken, |request| {
-            requests[request].attribute_wake_up(now, awake_since);
+        (own.completed).for_each_of_first(taken, |request| {
+            requests[request].attribute_task_wake_up(now, awake_since);
         });
         work
     }
 
-    /// A task is back in user space with its completed requests.
+    /// Finishes the completed requests with which a task is back in user space: records their latencies.
     #[inline(always)]
-    pub(super) fn finish_requests(&mut self, cpu: CpuId, task: TaskId) {
+    pub(super) fn finish_taken_requests(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.context.now();
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
-        let (executed, work) = t.executed(t.requests.resumption, full_speed);
+        let (executed, work) = t.executed_time_and_work(t.requests.resumption, full_speed);
         let counts_from = t.requests.counts_from;
         for _ in 0..t.requests.taking {
             let Some(request) = t.requests.completed.pop_front() else {
                 break;
             };
             let r = &mut self.requests[request];
-            r.attribute_work(Part::Completion, now, executed, work);
+            r.attribute_work_until(Part::Completion, now, executed, work);
             if matches!(r.kind, RequestKind::Flush | RequestKind::Synchronous) {
-                if let Some(write) = t.end_stretch(r) {
-                    self.recorder.finish(&write, now, counts_from);
+                if let Some(write) = t.end_flush_or_write_before_flush(r) {
+                    self.recorder
+                        .record_finished_request(&write, now, counts_from);
                 }
             } else {
-                self.recorder.finish(r, now, counts_from);
+                self.recorder.record_finished_request(r, now, counts_from);
             }
-            self.requests.remove(request);
+            self.requests.free_request_id(request);
             let step = RequestStep::Completed { request };
-            self.context.observe_request(step);
+            self.context.tell_observer_of_request(step);
         }
         t.requests.in_flight -= t.requests.taking as u32;
     }
 }
 
 impl Task {
-    /// Settles where its next request lies, whose direction and size are settled. Returns direction and offset.
-    pub(crate) fn place_next(
+    /// Settles the place of the task's next request, of settled direction and size. Returns direction and offset in bytes.
+    pub(crate) fn settle_place_of_next_request(
         &mut self,
         jobs: &[JobSetup],
         bytes: u64,
@@ -143,28 +146,28 @@ impl Task {
         let Kind::FioProcess(process) = &mut self.kind else {
             return None;
         };
-        process.place_next(&jobs[process.job], bytes, random)
+        process.settle_place_of_next_request(&jobs[process.job], bytes, random)
     }
 
-    /// The page cache takes its next request, a write or a read. Returns whether the job submits each request alone.
-    pub(crate) fn take_cached(
+    /// Counts the task's next request as done by the page cache. Returns whether the job submits each request alone.
+    pub(crate) fn take_next_request_as_cached(
         &mut self,
         jobs: &[JobSetup],
         now: u64,
         random: &mut Streams,
-        writes: bool,
+        is_write: bool,
     ) -> bool {
         let Kind::FioProcess(process) = &mut self.kind else {
             return false;
         };
         let job = &jobs[process.job];
-        process.take_next(job, now, random);
-        process.note_cached(writes);
+        process.take_next_request(job, now, random);
+        process.count_cached_request(is_write);
         job.submits_alone
     }
 
-    /// Where on the volume its next request begins.
-    pub(crate) fn next_offset(
+    /// Byte on the volume where the task's next request begins.
+    pub(crate) fn offset_of_next_request(
         &mut self,
         jobs: &[JobSetup],
         direction: Direction,
@@ -173,45 +176,47 @@ impl Task {
     ) -> u64 {
         match &mut self.kind {
             Kind::FioProcess(process) => {
-                process.next_offset(&jobs[process.job], direction, bytes, random)
+                process.offset_of_next_request(&jobs[process.job], direction, bytes, random)
             }
-            Kind::Thread(thread) => thread.next_offset(bytes),
-            // What the page cache submits has a place.
+            Kind::Thread(thread) => thread.offset_of_next_write(bytes),
+            // Requests of the page cache have their place already.
             Kind::KernelThread(_) => 0,
         }
     }
 
-    /// The work of going on with its first `taken` completed requests.
+    /// Work in cycles of the task's resumption with its first `taken` completed requests.
     #[inline(always)]
-    fn resumption(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
+    fn resumption_work(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
         let Kind::FioProcess(process) = &self.kind else {
-            return setup.io.resume(taken, self.requests.slept) + setup.cpu.syscall(self.cpu);
+            return setup.io.resumption_work(taken, self.requests.slept)
+                + setup.cpu.extra_syscall_work(self.cpu);
         };
         let job = &setup.jobs[process.job];
         let mut work = if job.buffered {
-            self.copying(setup, requests, taken)
+            self.buffered_resumption_work(setup, requests, taken)
         } else {
-            setup.io.resume(taken, self.requests.slept) + setup.cpu.syscall(self.cpu)
+            setup.io.resumption_work(taken, self.requests.slept)
+                + setup.cpu.extra_syscall_work(self.cpu)
         };
         if job.submits_alone {
-            work += setup.io.asynchronous_completion();
+            work += setup.io.async_reap_syscall_work();
         }
         work
     }
 
-    /// The same work of a process that uses the page cache.
+    /// Work in cycles of the resumption of a process that reads through the page cache, pages included.
     #[inline(never)]
-    fn copying(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
+    fn buffered_resumption_work(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
         let (mut from_drive, mut pages) = (0, 0);
         for id in self.requests.completed.iter().take(taken) {
             let request = &requests[*id];
-            // What did not go to the drive has been copied.
+            // Requests that the page cache served have been copied already.
             if request.kind != RequestKind::Cached {
                 from_drive += 1;
-                pages += setup.io.page_cache(request.bytes);
+                pages += setup.io.buffered_read_page_work(request.bytes);
             }
         }
         let slept = self.requests.slept && from_drive > 0;
-        setup.io.resume(from_drive, slept) + setup.cpu.syscall(self.cpu) + pages
+        setup.io.resumption_work(from_drive, slept) + setup.cpu.extra_syscall_work(self.cpu) + pages
     }
 }

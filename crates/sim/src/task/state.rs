@@ -1,7 +1,7 @@
-//! A task: what all kinds have in common, and the state of its kind.
+//! A task: the state that all kinds have in common, and the state of its kind.
 
 use crate::block::request::{Request, RequestKind};
-use crate::core::basics::{CpuId, Cycles, Direction, RequestId};
+use crate::core::basics::{CpuId, Cycles, Direction, HeldByBatch, RequestId};
 use crate::core::parts::Work;
 use crate::core::queue::fifo::Fifo;
 use crate::core::speed::Speed;
@@ -11,7 +11,7 @@ use crate::task::fio::process::FioProcess;
 use crate::task::kernel_thread::KernelThread;
 use crate::task::rtapp::state::ThreadTask;
 
-/// What a task is, with the state that only its kind has.
+/// A task's kind, with the state that only that kind has.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     FioProcess(Box<FioProcess>),
@@ -19,16 +19,16 @@ pub(super) enum Kind {
     KernelThread(KernelThread),
 }
 
-/// What a task's present segment of work is.
+/// Kinds of a task's present segment of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// From user space to the drive's doorbell.
+    /// Submission: from user space to the drive's doorbell.
     Submit,
-    /// From the drive's doorbell to sleep.
+    /// Leaving the run queue: from the drive's doorbell to sleep.
     Deactivate,
-    /// From the context switch after a completion back to user space.
+    /// Resumption: from the context switch after a completion back to user space.
     Resume,
-    /// Nothing: it waits for its requests, or has not begun.
+    /// No work: the task waits for its requests, or has not begun.
     Wait,
     /// Think time that keeps the CPU busy.
     Think,
@@ -47,48 +47,48 @@ pub(crate) enum Step {
 pub(crate) struct Task {
     /// The CPU on which the task runs, or ran last.
     pub(crate) cpu: CpuId,
-    /// The task runs or waits for a CPU.
+    /// Whether the task runs or waits for a CPU, and does not sleep.
     pub(crate) runnable: bool,
-    /// The scheduler's part.
+    /// The scheduler's part of the task.
     pub(crate) entity: Entity,
-    /// The page cache's part: the call in progress.
+    /// The page cache's part of the task: its call in progress.
     pub(crate) caller: Option<Box<Caller>>,
-    /// Bound to `cpu`.
+    /// Whether the task is bound to `cpu`.
     bound: bool,
     in_iowait: bool,
     pub(super) step: Step,
-    /// Work left of the present step.
+    /// Work in cycles left of the present step.
     work: Cycles,
-    /// Time for which the present step has had a CPU, and cold-start work on the way.
+    /// Time in ns for which the present step has had a CPU, and cold-start work in cycles done on the way.
     executed: u64,
     cold: Cycles,
-    /// Work to refill the caches of another core after a migration.
+    /// Work in cycles to refill the caches of another core after a migration.
     refill: Cycles,
-    /// When spinning ends.
+    /// Time in ns when spinning ends.
     spin_until: u64,
     pub(super) requests: OwnRequests,
     pub(super) kind: Kind,
 }
 
-/// Requests of a task on their way, and how they are submitted and taken back.
+/// A task's requests in flight, and how they are submitted and taken back.
 #[derive(Clone, Debug)]
 pub(super) struct OwnRequests {
     /// Begin and work of the submission in progress.
     pub(super) begun: u64,
     pub(super) submission: Cycles,
-    /// Requests that count have ended at this time or later.
+    /// Time in ns from which on finished requests count for the figures.
     pub(super) counts_from: u64,
     pub(super) in_flight: u32,
-    /// Requests that the drive has finished and the task has not seen.
+    /// Completed requests that the task has not taken back yet.
     pub(super) completed: Fifo<RequestId>,
-    /// Completed requests that end a wait, and most that are taken back together.
+    /// Number of completed requests that ends a wait, and highest number taken back together.
     pub(super) wanted: usize,
     pub(super) most: usize,
     /// The work before a sleep is done.
     pub(super) deactivated: bool,
-    /// The task has slept since it last took requests back.
+    /// Whether the task has slept since it last took requests back.
     pub(super) slept: bool,
-    /// Completed requests that are being taken back, and the work of that.
+    /// Number of completed requests being taken back, and the work of that in cycles.
     pub(super) taking: usize,
     pub(super) resumption: Cycles,
 }
@@ -131,17 +131,17 @@ impl Task {
         }
     }
 
-    /// The kernel's thread that writes back dirty pages, asleep.
-    pub(crate) fn flusher() -> Self {
+    /// A new flusher, the kernel's thread that writes back dirty pages, asleep.
+    pub(crate) fn new_flusher() -> Self {
         let kind = Kind::KernelThread(KernelThread::Flusher);
         Self {
-            caller: Some(Box::new(Caller::flusher())),
+            caller: Some(Box::new(Caller::for_flusher())),
             ..Self::new(0, false, Step::Call, kind)
         }
     }
 
     /// schedutil's thread for a clock, asleep. It comes before all other tasks, and stays on the CPU where it ran last.
-    pub(crate) fn sugov(clock: usize, cpu: CpuId) -> Self {
+    pub(crate) fn new_sugov_thread(clock: usize, cpu: CpuId) -> Self {
         let kind = Kind::KernelThread(KernelThread::Sugov(clock));
         let mut task = Self::new(cpu, true, Step::Worker, kind);
         task.entity.set_class(Class::Realtime {
@@ -151,49 +151,49 @@ impl Task {
         task
     }
 
-    /// A kernel worker, which may be bound to its CPU.
-    pub(crate) fn worker(cpu: CpuId, bound: bool) -> Self {
+    /// A new kernel worker, asleep, bound to its CPU or not.
+    pub(crate) fn new_kernel_worker(cpu: CpuId, bound: bool) -> Self {
         let kind = Kind::KernelThread(KernelThread::Worker);
         Self::new(cpu, bound, Step::Worker, kind)
     }
 
-    /// Whether it runs nowhere but on its CPU.
+    /// Whether the task runs only on its CPU.
     pub(crate) fn is_bound(&self) -> bool {
         self.bound
     }
 
-    /// Whether it is a thread of the kernel.
+    /// Whether the task is a kernel thread.
     pub(crate) fn is_kernel_thread(&self) -> bool {
         matches!(self.kind, Kind::KernelThread(_))
     }
 
-    /// Whether it is a thread of an rt-app task.
-    pub(crate) fn is_thread(&self) -> bool {
+    /// Whether the task is a thread of an rt-app file.
+    pub(crate) fn is_rtapp_thread(&self) -> bool {
         matches!(self.kind, Kind::Thread(_))
     }
 
-    /// Whether it is a thread of schedutil.
+    /// Whether the task is one of schedutil's threads.
     #[inline(always)]
     pub(crate) fn is_sugov(&self) -> bool {
         matches!(self.kind, Kind::KernelThread(KernelThread::Sugov(_)))
     }
 
-    /// Falls asleep, waiting for I/O or not.
+    /// Notes that the task falls asleep, in I/O wait or not.
     #[inline(always)]
-    pub(crate) fn fall_asleep(&mut self, iowait: bool) {
+    pub(crate) fn note_asleep(&mut self, iowait: bool) {
         self.runnable = false;
         self.requests.slept = true;
         self.in_iowait = iowait;
     }
 
-    /// Ends a wait for I/O. Returns whether it waited for I/O.
+    /// Ends the task's I/O wait. Returns whether the task was in I/O wait.
     #[inline(always)]
-    pub(crate) fn end_iowait(&mut self) -> bool {
+    pub(crate) fn end_io_wait(&mut self) -> bool {
         std::mem::take(&mut self.in_iowait)
     }
 
-    /// The index of its job or rt-app task.
-    pub(crate) fn owner(&self) -> Option<usize> {
+    /// Index of the task's fio job or rt-app task; `None` for a kernel thread.
+    pub(crate) fn index_of_job_or_program(&self) -> Option<usize> {
         match &self.kind {
             Kind::FioProcess(process) => Some(process.job),
             Kind::Thread(thread) => Some(thread.program),
@@ -201,129 +201,133 @@ impl Task {
         }
     }
 
-    /// What its present segment of work is.
-    pub(crate) fn step(&self) -> Step {
+    /// Kind of the task's present segment of work.
+    pub(crate) fn present_step(&self) -> Step {
         self.step
     }
 
-    /// Goes over to a step with this much work.
+    /// Begins a step with this much work in cycles.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, step: Step, work: Cycles) {
+    pub(crate) fn begin_step(&mut self, step: Step, work: Cycles) {
         self.step = step;
         self.work = work;
         self.executed = 0;
         self.cold = 0;
     }
 
-    /// Goes over to looking at the clock until a time.
-    pub(super) fn begin_spin(&mut self, until: u64) {
-        self.begin(Step::Spin, 0);
+    /// Begins a spinning step, which looks at the clock until a time.
+    pub(super) fn begin_spin_step(&mut self, until: u64) {
+        self.begin_step(Step::Spin, 0);
         self.spin_until = until;
     }
 
-    /// When the clock ends its spinning, if it spins.
+    /// Time in ns when the task's spinning ends; `None` if it does not spin.
     #[inline(always)]
     pub(crate) fn spins_until(&self) -> Option<u64> {
         (self.step == Step::Spin).then_some(self.spin_until)
     }
 
-    /// Work left of the present step.
+    /// Work in cycles left of the present step.
     #[inline(always)]
     pub(super) fn work_left(&self) -> Cycles {
         self.work
     }
 
-    /// Sets the work of the present step.
-    pub(crate) fn give_work(&mut self, work: Cycles) {
+    /// Sets the work in cycles of the present step.
+    pub(crate) fn set_work_of_step(&mut self, work: Cycles) {
         self.work = work;
     }
 
-    /// Interrupts the present step, with so much work left.
+    /// Notes that the present step was interrupted with so much work left.
     #[inline(always)]
-    pub(crate) fn interrupt_at(&mut self, left: Cycles) {
+    pub(crate) fn set_work_left(&mut self, left: Cycles) {
         self.work = left;
     }
 
-    /// Adds time for which the present step had a CPU.
+    /// Adds time in ns for which the present step had a CPU.
     #[inline(always)]
-    pub(crate) fn add_executed(&mut self, time: u64) {
+    pub(crate) fn add_executed_time(&mut self, time: u64) {
         self.executed += time;
     }
 
-    /// Adds work because the CPU of the present step was cold.
+    /// Adds cold-start work that the present step did because its CPU had slept.
     #[inline(always)]
-    pub(crate) fn add_cold(&mut self, cold: Cycles) {
+    pub(crate) fn add_cold_start_work(&mut self, cold: Cycles) {
         self.cold += cold;
     }
 
-    /// How long the present step, of so much work, has had a CPU, and what that work was for.
+    /// Time in ns that the present step has had a CPU, and its work: the step's own, and cold-start work.
     #[inline(always)]
-    pub(crate) fn executed(&self, own: Cycles, full_speed: Speed) -> (u64, Work) {
-        (self.executed, Work::new(own, self.cold, full_speed))
+    pub(crate) fn executed_time_and_work(
+        &self,
+        step_work: Cycles,
+        full_speed: Speed,
+    ) -> (u64, Work) {
+        (self.executed, Work::new(step_work, self.cold, full_speed))
     }
 
-    /// Migrates the task. `refill`: work to refill the caches of another core.
-    pub(crate) fn move_to(&mut self, cpu: CpuId, refill: Option<Cycles>) {
+    /// Sets the task's CPU. `refill`: work to refill the caches of another core, done before the next step.
+    pub(crate) fn move_to_cpu(&mut self, cpu: CpuId, refill: Option<Cycles>) {
         self.cpu = cpu;
         self.refill = refill.unwrap_or(self.refill);
     }
 
-    /// Takes the work to refill caches, which the next CPU does.
+    /// Removes and returns the work to refill caches after a migration, which the task's CPU does next.
     #[inline(always)]
-    pub(crate) fn take_refill(&mut self) -> Cycles {
+    pub(crate) fn take_cache_refill_work(&mut self) -> Cycles {
         std::mem::take(&mut self.refill)
     }
 
-    /// Counts a request of so many bytes in flight. Returns its kind, and whether a batch holds it back.
+    /// Counts a submitted request as in flight. Returns its kind, and whether it waits for the rest of a batch.
     #[inline(always)]
-    pub(crate) fn note_submission(
+    pub(crate) fn count_submitted_request(
         &mut self,
         direction: Direction,
         bytes: u64,
-    ) -> (RequestKind, bool) {
+    ) -> (RequestKind, HeldByBatch) {
         self.requests.in_flight += 1;
         match &mut self.kind {
-            Kind::FioProcess(process) => process.note_submission(direction, bytes),
+            Kind::FioProcess(process) => process.count_submitted_request(direction, bytes),
             _ => (RequestKind::Plain, false),
         }
     }
 
-    /// Counts a flush in flight.
-    pub(crate) fn note_flush(&mut self) {
+    /// Counts a submitted flush as in flight.
+    pub(crate) fn count_submitted_flush(&mut self) {
         self.requests.in_flight += 1;
         if let Kind::FioProcess(process) = &mut self.kind {
-            process.note_flush();
+            process.count_submitted_flush();
         }
     }
 
-    /// When the submission in progress began, how long it has had a CPU, and what its work was for.
+    /// Begin of the submission in progress in ns, the time it has had a CPU, and its work.
     #[inline(always)]
-    pub(crate) fn submission(&self, full_speed: Speed) -> (u64, u64, Work) {
-        let (executed, work) = self.executed(self.requests.submission, full_speed);
+    pub(crate) fn submission_begin_time_and_work(&self, full_speed: Speed) -> (u64, u64, Work) {
+        let (executed, work) = self.executed_time_and_work(self.requests.submission, full_speed);
         (self.requests.begun, executed, work)
     }
 
-    /// Adds a request that is done, to be taken back when the task runs.
+    /// Adds a completed request, to be taken back when the task runs.
     #[inline(always)]
-    pub(crate) fn add_completion(&mut self, request: RequestId) {
+    pub(crate) fn add_completed_request(&mut self, request: RequestId) {
         self.requests.completed.push_back(request);
     }
 
-    /// Adds a request that the page cache has done in the system call itself.
-    pub(crate) fn add_cached(&mut self, request: RequestId) {
+    /// Adds a request that the page cache has completed in the system call itself.
+    pub(crate) fn add_request_done_by_cache(&mut self, request: RequestId) {
         self.requests.in_flight += 1;
-        self.add_completion(request);
+        self.add_completed_request(request);
     }
 
-    /// Whether the next completion wakes the task up.
-    pub(crate) fn wakes_with_next(&self) -> bool {
+    /// Whether the next completion will wake the sleeping task.
+    pub(crate) fn next_completion_wakes_task(&self) -> bool {
         let requests = &self.requests;
         !self.runnable && self.step == Step::Wait && requests.completed.len() + 1 >= requests.wanted
     }
 
-    /// Whether the completions so far wake the task up.
+    /// Whether the task sleeps and its completions so far are enough to wake it.
     #[inline(always)]
-    pub(crate) fn waits_for_io(&self) -> bool {
+    pub(crate) fn completions_so_far_wake_task(&self) -> bool {
         let requests = &self.requests;
         !self.runnable
             && self.step == Step::Wait
@@ -331,10 +335,10 @@ impl Task {
             && requests.completed.len() >= requests.wanted
     }
 
-    /// Ends a call that writes back and flushes. Returns whether such a call was in progress.
-    pub(crate) fn end_fsync(&mut self) -> bool {
+    /// Ends a fsync call that wrote back and flushed. Returns whether such a call was in progress.
+    pub(crate) fn end_fsync_in_progress(&mut self) -> bool {
         match &mut self.kind {
-            Kind::FioProcess(process) => process.end_fsync(),
+            Kind::FioProcess(process) => process.end_fsync_in_progress(),
             _ => false,
         }
     }
@@ -342,9 +346,12 @@ impl Task {
     /// A flush has ended, or a write before its flush. Returns the write whose system call is over with that: both are in its
     /// latency.
     #[cold]
-    pub(super) fn end_stretch(&mut self, request: &Request) -> Option<Box<Request>> {
+    pub(super) fn end_flush_or_write_before_flush(
+        &mut self,
+        request: &Request,
+    ) -> Option<Box<Request>> {
         match &mut self.kind {
-            Kind::FioProcess(process) => process.end_stretch(request),
+            Kind::FioProcess(process) => process.end_flush_or_write_before_flush(request),
             _ => None,
         }
     }

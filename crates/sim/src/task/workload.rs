@@ -1,22 +1,22 @@
-//! The jobs and threads of a run's workload.
+//! State of the jobs and threads of a run's workload.
 
 use crate::setup::Setup;
 use crate::task::fio::jobs::Jobs;
 use crate::task::fio::rates::JobTotals;
 use crate::task::rtapp::state::{ThreadTotals, Threads};
 
-/// Jobs and threads of a run, and what has been counted for each job.
+/// Jobs and threads of a run, and totals of each job.
 #[derive(Debug)]
 pub(crate) struct WorkloadState {
     /// Threads of rt-app tasks.
     pub(super) threads: Threads,
-    /// Which fio jobs have started and ended.
+    /// State of the fio jobs: which have started and ended.
     pub(super) jobs: Jobs,
     pub(super) job_totals: JobTotals,
 }
 
 impl WorkloadState {
-    /// A workload that has not begun.
+    /// State of a workload that has not begun.
     pub(crate) fn new(setup: &Setup) -> Self {
         Self {
             threads: Threads::new(&setup.programs),
@@ -25,12 +25,12 @@ impl WorkloadState {
         }
     }
 
-    /// Which jobs have started and ended.
+    /// State of the fio jobs: which have started and ended.
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
     }
 
-    /// Totals of threads and jobs, with what threads do not know themselves.
+    /// Totals of threads and jobs; the arguments are facts that the threads do not know themselves.
     pub(crate) fn into_totals(
         self,
         never_ran: Vec<Option<String>>,

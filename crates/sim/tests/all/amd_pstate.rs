@@ -3,7 +3,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_sim::{Run, SimError, in_force, machine_under, simulate};
+use wakepath_sim::{Run, SimError, machine_under_policies, policies_in_force, simulate};
 use wakepath_workloads::{Workload, fio};
 
 /// Requests with next to no CPU work in between, and the other way round.
@@ -36,7 +36,7 @@ fn machines_run_what_their_records_say() {
         ("ryzen-8840u", "amd-pstate[mode=active]"),
     ] {
         let machine = Machine::find(machine).unwrap();
-        let ran = in_force(&machine, &PolicySet::default()).unwrap();
+        let ran = policies_in_force(&machine, &PolicySet::default()).unwrap();
         let policy: PolicySet = policy.parse().unwrap();
         let policy = match machine.kernel {
             Some(kernel) => policy.on_kernel(kernel),
@@ -50,7 +50,7 @@ fn machines_run_what_their_records_say() {
 fn every_performance_is_an_operating_point() {
     let turin = Machine::find("turin0").unwrap();
     let under = |set: &str| {
-        machine_under(&turin, &set.parse().unwrap())
+        machine_under_policies(&turin, &set.parse().unwrap())
             .unwrap()
             .into_owned()
     };
@@ -68,7 +68,7 @@ fn every_performance_is_an_operating_point() {
     let volts: Vec<f64> = cluster
         .opps
         .iter()
-        .map(|o| cluster.volts(o).unwrap())
+        .map(|o| cluster.voltage_at(o).unwrap())
         .collect();
     assert_eq!(volts[0].to_bits(), volts[133 - 70].to_bits());
     assert!(volts[133 - 70] < volts[134 - 70] && volts[134 - 70] < volts[185]);

@@ -84,7 +84,7 @@ fn who_never_sleeps_does_more() {
 struct SleepLengths(Vec<Vec<i64>>);
 
 impl Observer for SleepLengths {
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, _: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, _: IdleDecision) {
         if self.0.len() <= cpu {
             self.0.resize_with(cpu + 1, Vec::new);
         }
@@ -102,7 +102,7 @@ fn figure(value: f64) -> Figure {
 /// A machine of which nothing but the kernel's own timers is known.
 fn only_the_kernel() -> Machine {
     let mut machine = board();
-    machine.background = Background::of_every_kernel();
+    machine.background = Background::stock_kernel_work();
     machine
 }
 
@@ -134,7 +134,7 @@ fn work_that_there_is_once_wakes_one_cpu_at_a_time() {
         every_ms: figure(10.0),
         kcycles: figure(11.0),
         timer: Some(BackgroundTimer::Precise),
-        ..Background::of_every_kernel().swap_remove(0)
+        ..Background::stock_kernel_work().swap_remove(0)
     };
     let once = Background {
         instances: Instances::PerMachine,
@@ -161,7 +161,7 @@ fn a_cpu_with_rcu_callbacks_keeps_its_tick() {
             every_ms: figure(every),
             callbacks,
             timer: Some(BackgroundTimer::Precise),
-            ..Background::of_every_kernel().swap_remove(0)
+            ..Background::stock_kernel_work().swap_remove(0)
         }];
         let lines = "ioengine=psync\ndirect=1\nrate_iops=1\nruntime=10\ntime_based";
         let run = try_run(&machine, "performance", lines).unwrap();
@@ -199,7 +199,7 @@ fn a_cpu_that_is_awake_takes_over_the_timers_of_one_that_sleeps() {
     machine.background = vec![Background {
         every_ms: figure(40.0),
         instances: Instances::PerMachine,
-        ..Background::of_every_kernel().swap_remove(0)
+        ..Background::stock_kernel_work().swap_remove(0)
     }];
     // No other timer is near on that CPU: it sees that of the CPU on which the task sleeps, or none.
     let ms = 1_000_000;

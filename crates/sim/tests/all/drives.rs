@@ -51,7 +51,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let table = DriveLibrary::builtin().tables().nth(drive).unwrap();
-        let machine = laptop_with(DriveModel::declared(&table.drive));
+        let machine = laptop_with(DriveModel::from_declared_drive(&table.drive));
         let job = job(&format!(
             "rw={rw}\nioengine=libaio\niodepth={depth}\nruntime=1s\nthinktime={think_ms}ms\n\
              thinktime_blocks={blocks}\n"

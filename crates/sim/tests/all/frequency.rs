@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Figure, builtin_names};
+use wakepath_hardware::machine::{Figure, builtin_machine_names};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{Kind, MECHANISMS};
 use wakepath_sim::observer::Observer;
@@ -139,7 +139,7 @@ fn a_change_of_frequency_stops_the_cpu_for_a_while() {
     let with_stall = |us: f64| {
         let mut machine = Machine::find("rk3399").unwrap();
         for cluster in &mut machine.cluster {
-            cluster.clock_stall_us = Figure::plain(us);
+            cluster.clock_stall_us = Figure::covered_by_table_source(us);
         }
         run_on(&machine, BURSTS, "schedutil")
     };
@@ -160,7 +160,7 @@ fn requests_are_taken_up_in_the_hardwares_slots() {
     let mean = |slot_us: f64| {
         let mut machine = Machine::find("rk3399").unwrap();
         for cluster in &mut machine.cluster {
-            cluster.clock_slot_us = Figure::plain(slot_us);
+            cluster.clock_slot_us = Figure::covered_by_table_source(slot_us);
         }
         run_on(&machine, BUSY, "schedutil").mean_mhz
     };
@@ -205,7 +205,7 @@ fn completions_raise_the_frequency_where_the_kernel_counts_interrupt_time() {
     // Its completions interrupt a CPU of the little cluster, where nothing else runs.
     let mut machine = Machine::find("rk3399").unwrap();
     let mut mean_mhz = |irq_time_accounting| {
-        machine.irq_time_accounting = Figure::plain(irq_time_accounting);
+        machine.irq_time_accounting = Figure::covered_by_table_source(irq_time_accounting);
         let run = run_on(&machine, deep, "schedutil[iowait_boost=off]");
         run.clocks[0].mean_mhz
     };
@@ -222,8 +222,8 @@ fn a_set_says_how_the_kernel_is_configured() {
     let deep = job("rw=randread\nioengine=libaio\niodepth=32\nruntime=300ms\n");
     let on = |hz: f64, irq_time: f64, set: &str| {
         let mut machine = Machine::find("rk3399").unwrap();
-        machine.hz = Figure::plain(hz);
-        machine.irq_time_accounting = Figure::plain(irq_time);
+        machine.hz = Figure::covered_by_table_source(hz);
+        machine.irq_time_accounting = Figure::covered_by_table_source(irq_time);
         let run = simulate(&machine, &deep, &set.parse().unwrap(), 1).unwrap();
         (run.iops.to_bits(), run.clocks[0].mean_mhz.to_bits())
     };
@@ -264,7 +264,7 @@ fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
 struct LastFrequencies(Vec<Kilohertz>);
 
 impl Observer for LastFrequencies {
-    fn frequency(&mut self, _now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+    fn clock_frequency_changed(&mut self, _now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         self.0.resize(self.0.len().max(clock + 1), Kilohertz(0));
         self.0[clock] = frequency;
     }
@@ -304,7 +304,7 @@ fn the_clock_of_busy_cpus_does_not_depend_on_which_idle_states_there_are() {
         "intel_pstate-hwp[epp=power]",
     ]);
     let mut simulated = 0;
-    for name in builtin_names() {
+    for name in builtin_machine_names() {
         let machine = Machine::find(name).unwrap();
         let states = machine.idle_state.len();
         for freq in &freqs {

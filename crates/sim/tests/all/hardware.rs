@@ -46,7 +46,7 @@ fn fewer_queues_than_cpus_complete_elsewhere() {
     // The task of the CPU that has all interrupts moves away from it.
     assert!(one < 0.012, "{one}");
     machine.io_path.completion.queues = None;
-    machine.io_path.completion.same_cpu_share = Figure::plain(0.87);
+    machine.io_path.completion.same_cpu_share = Figure::covered_by_table_source(0.87);
     let share = run(&machine, &all, "shallowest").same_cpu_share;
     assert!((0.86..0.88).contains(&share), "{share}");
 }
@@ -79,8 +79,8 @@ fn a_queue_that_coalesces_keeps_completions_back() {
     let mut machine = quiet_server();
     let plain = run(&machine, READS, "shallowest").attribution.mean;
     let completion = &mut machine.io_path.completion;
-    completion.coalesce = Figure::plain(4.0);
-    completion.coalesce_us = Figure::plain(100.0);
+    completion.coalesce = Figure::covered_by_table_source(4.0);
+    completion.coalesce_us = Figure::covered_by_table_source(100.0);
     // One at a time: the threshold is never reached.
     let alone = run(&machine, READS, "shallowest").attribution.mean;
     let waited = alone.interrupt_delivery - plain.interrupt_delivery;
@@ -119,9 +119,9 @@ fn demotion(within_us: f64, undemote_us: f64) -> C1Demotion {
     C1Demotion {
         to: "C1".into(),
         states: vec!["C6".into(), "C6P".into()],
-        wake_ups: Figure::plain(4.0),
-        within_us: Figure::plain(within_us),
-        undemote_us: Figure::plain(undemote_us),
+        wake_ups: Figure::covered_by_table_source(4.0),
+        within_us: Figure::covered_by_table_source(within_us),
+        undemote_us: Figure::covered_by_table_source(undemote_us),
         source: "test".into(),
     }
 }
@@ -149,19 +149,21 @@ fn hardware_demotes_a_cpu_that_wakes_up_often_and_the_kernel_does_not_notice() {
     free.idle_state[1].power_mw.value = 0.0;
     assert!(cpu0(&run(&free, READS, "deepest")) < 0.7 * cpu0(&demoted));
     let of = machine.c1_demotion.as_mut().unwrap();
-    of.undemote_us = Figure::plain(20.0);
+    of.undemote_us = Figure::covered_by_table_source(20.0);
     let undemoted = run(&machine, READS, "deepest");
     assert!(undemoted.cpus[0].undemotions > 0);
     assert!(undemoted.attribution.mean.idle_exit > 100.0);
     // A rate that it does not reach.
-    machine.c1_demotion.as_mut().unwrap().within_us = Figure::plain(100.0);
+    machine.c1_demotion.as_mut().unwrap().within_us = Figure::covered_by_table_source(100.0);
     assert_eq!(run(&machine, READS, "deepest").cpus[0].demotions, 0);
 }
 
 #[test]
 fn a_state_that_is_off_is_not_entered() {
     let mut machine = quiet_server();
-    machine.disable_idle_states(&["C6", "C6P"]).unwrap();
+    machine
+        .disable_idle_states_everywhere(&["C6", "C6P"])
+        .unwrap();
     for idle in ["menu", "teo", "deepest", "ladder", "haltpoll"] {
         let run = run(&machine, READS, idle);
         assert!(
@@ -173,14 +175,18 @@ fn a_state_that_is_off_is_not_entered() {
     let energy = |machine: &Machine| run(machine, READS, "deepest").energy.unwrap();
     assert!(energy(&machine).idle_mw > energy(&quiet_server()).idle_mw + 96.0 * 450.0);
     let unknown = machine
-        .disable_idle_states(&["C7"])
+        .disable_idle_states_everywhere(&["C7"])
         .unwrap_err()
         .to_string();
     assert!(
         unknown.contains("'C7'") && unknown.contains("POLL, C1, C1E"),
         "{unknown}"
     );
-    assert!(machine.disable_idle_states(&["POLL", "C1", "C1E"]).is_err());
+    assert!(
+        machine
+            .disable_idle_states_everywhere(&["POLL", "C1", "C1E"])
+            .is_err()
+    );
 }
 
 #[test]
@@ -249,7 +255,7 @@ fn a_cpu_draws_a_cluster_states_power_only_while_its_cluster_is_down() {
     let states: Vec<_> = (machine.idle_state.iter_mut())
         .map(|s| {
             // Of the CPU's own: retention and power-off.
-            s.power_mw = Figure::plain(match s.name.as_str() {
+            s.power_mw = Figure::covered_by_table_source(match s.name.as_str() {
                 "WFI" => 10.0,
                 "cpu-sleep" => 5.0,
                 _ => 1.0,
@@ -260,7 +266,7 @@ fn a_cpu_draws_a_cluster_states_power_only_while_its_cluster_is_down() {
     assert_eq!(states, ["WFI", "cpu-sleep", "cluster-sleep"]);
     // So that the energy of a cluster says how long it was up.
     for cluster in &mut machine.cluster {
-        cluster.cluster_on_mw = Figure::plain(1.0);
+        cluster.cluster_on_mw = Figure::covered_by_table_source(1.0);
         cluster.cluster_off_mw = Figure::default();
     }
     let threads = |events: &str| {
@@ -311,8 +317,8 @@ fn a_cluster_that_stays_up_leaves_its_cpus_in_the_cluster_state_if_they_have_non
         state.disabled = true;
     }
     states[0].polling = true;
-    states[0].true_entry_us = Figure::plain(0.0);
-    states[0].true_exit_us = Figure::plain(0.0);
+    states[0].true_entry_us = Figure::covered_by_table_source(0.0);
+    states[0].true_exit_us = Figure::covered_by_table_source(0.0);
     let text = r#"{ "global": { "duration": 1 }, "tasks": {
         "busy": { "cpus": [1], "run": 100000 },
         "waker": { "cpus": [0], "run": 100, "sleep": 20000 } } }"#;
@@ -330,8 +336,8 @@ fn a_cluster_that_stays_up_leaves_its_cpus_in_the_cluster_state_if_they_have_non
 #[test]
 fn leaving_a_state_draws_the_same_at_any_clock() {
     let mut machine = quiet_server();
-    machine.io_path.kcycles_per_io = Figure::plain(0.0);
-    machine.scheduler.tick_kcycles = Figure::plain(0.0);
+    machine.io_path.kcycles_per_io = Figure::covered_by_table_source(0.0);
+    machine.scheduler.tick_kcycles = Figure::covered_by_table_source(0.0);
     for state in &mut machine.idle_state {
         state.cold_start_kcycles = Figure::default();
     }
@@ -344,7 +350,7 @@ fn leaving_a_state_draws_the_same_at_any_clock() {
     let slow = energy(&machine, "powersave");
     assert!((slow - energy(&machine, "performance")).abs() < 1e-9 * slow);
     for state in &mut machine.idle_state {
-        state.transition_mw = Figure::plain(4000.0);
+        state.transition_mw = Figure::covered_by_table_source(4000.0);
     }
     assert!(energy(&machine, "powersave") > 1.05 * slow);
 }
@@ -352,11 +358,11 @@ fn leaving_a_state_draws_the_same_at_any_clock() {
 /// A machine of which nothing but the job wakes a CPU, whose package takes so long to go down and come up, in us.
 fn with_package(hysteresis: f64, entry: f64, exit: f64) -> Machine {
     let mut machine = quiet_server();
-    machine.scheduler.tick_kcycles = Figure::plain(0.0);
+    machine.scheduler.tick_kcycles = Figure::covered_by_table_source(0.0);
     let package = machine.package.as_mut().unwrap();
-    package.hysteresis_us = Figure::plain(hysteresis);
-    package.entry_us = Figure::plain(entry);
-    package.exit_us = Figure::plain(exit);
+    package.hysteresis_us = Figure::covered_by_table_source(hysteresis);
+    package.entry_us = Figure::covered_by_table_source(entry);
+    package.exit_us = Figure::covered_by_table_source(exit);
     machine
 }
 
@@ -364,7 +370,13 @@ fn with_package(hysteresis: f64, entry: f64, exit: f64) -> Machine {
 fn a_request_that_meets_a_sleeping_package_takes_its_exit_longer() {
     let mean = |hysteresis, entry, exit| {
         let run = run(&with_package(hysteresis, entry, exit), READS, "deepest");
-        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        let parts: f64 = run
+            .attribution
+            .mean
+            .titled_parts()
+            .iter()
+            .map(|(_, us)| us)
+            .sum();
         assert!(
             (parts - run.latency_us.mean).abs() < 1e-6,
             "{:?}",

@@ -35,7 +35,7 @@ fn count(list: &mut Vec<u32>, cpu: usize) {
 }
 
 impl Observer for Counts {
-    fn cpu(&mut self, _now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, _now: Nanoseconds, cpu: usize, activity: Activity) {
         match activity {
             Activity::Interrupt(InterruptKind::Tick) => count(&mut self.ticks, cpu),
             Activity::Interrupt(InterruptKind::Completion(_)) => {
@@ -45,7 +45,7 @@ impl Observer for Counts {
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, _query: &IdleQuery, _decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, _query: &IdleQuery, _decision: IdleDecision) {
         count(&mut self.idle_choices, cpu);
     }
 }
@@ -108,7 +108,7 @@ fn a_system_call_costs_more_on_a_cpu_of_nohz_full() {
     let busy = |nohz: &[usize], kcycles: Option<f64>, lines: &str| {
         let mut machine = server(&[], nohz, false);
         if let Some(kcycles) = kcycles {
-            machine.isolation.syscall_kcycles = Figure::plain(kcycles);
+            machine.isolation.syscall_kcycles = Figure::covered_by_table_source(kcycles);
         }
         let run = run(&machine, &format!("cpus_allowed=6\n{lines}")).0;
         let mhz = f64::from(machine.cluster[0].max_frequency().0) / 1e3;

@@ -466,7 +466,7 @@ fn a_spin_takes_its_time_at_any_frequency_and_beside_any_sibling() {
     }
     // Four jobs on two cores.
     for cluster in &mut laptop.cluster {
-        cluster.smt_speedup = Figure::plain(1.25);
+        cluster.smt_speedup = Figure::covered_by_table_source(1.25);
     }
     let (ms, _) = period_ms(&laptop, "performance", 4, "thinktime_spin=250ms");
     assert!((ms - 500.0).abs() < 0.5, "{ms}");
@@ -516,7 +516,7 @@ fn reported_rates(run: &Run) -> Vec<ReportedRate> {
     run.rates
         .iter()
         .map(|rate| {
-            let share = percent(rate.share());
+            let share = percent(rate.achieved_share());
             (rate.job, rate.direction, rate.unit, rate.asked, share)
         })
         .collect()
@@ -560,7 +560,7 @@ fn a_rate_of_bytes_is_reported_in_bytes_whatever_the_sizes() {
             panic!("{:?}", run.rates)
         };
         assert_eq!((rate.unit, rate.asked), ("B/s", 1_048_576.0));
-        assert!(rate.share() > 0.98, "{rate:?}");
+        assert!(rate.achieved_share() > 0.98, "{rate:?}");
     }
 }
 
@@ -619,14 +619,18 @@ fn a_poisson_rate_is_reached_when_all_that_came_was_done() {
             wakepath_workloads::fio::parse(text, "x").unwrap().into();
         let machine = wakepath_hardware::Machine::find("rk3399").unwrap();
         let run = wakepath_sim::simulate(&machine, &job, &"menu".parse().unwrap(), seed).unwrap();
-        assert!(run.rates[0].share() > 0.98, "{seed}: {:?}", run.rates);
+        assert!(
+            run.rates[0].achieved_share() > 0.98,
+            "{seed}: {:?}",
+            run.rates
+        );
     }
 }
 
 #[test]
 fn a_poisson_rate_above_that_of_the_drive_is_missed() {
     let late = run_jobs("[a]\nrate_process=poisson\nrate_iops=1000000\n");
-    assert!(late.rates[0].share() < 0.9, "{:?}", late.rates);
+    assert!(late.rates[0].achieved_share() < 0.9, "{:?}", late.rates);
 }
 
 #[test]

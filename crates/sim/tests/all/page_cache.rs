@@ -300,7 +300,11 @@ fn memory_has_a_size() {
 /// Counts the steps of requests.
 struct Watcher(u64);
 impl wakepath_sim::observer::Observer for Watcher {
-    fn request(&mut self, _: wakepath_units::Nanoseconds, _: wakepath_sim::observer::RequestStep) {
+    fn request_step_reached(
+        &mut self,
+        _: wakepath_units::Nanoseconds,
+        _: wakepath_sim::observer::RequestStep,
+    ) {
         self.0 += 1;
     }
 }

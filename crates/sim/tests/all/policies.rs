@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_names};
+use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_machine_names};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
-use wakepath_sim::{Run, SimError, expanded, in_force, machine_under, simulate};
+use wakepath_sim::{
+    Run, SimError, expand_profile_for_machine, machine_under_policies, policies_in_force, simulate,
+};
 use wakepath_workloads::{Workload, fio};
 
 const SERVER: &str = "skylake-2s-server";
@@ -42,7 +44,7 @@ fn what_a_set_does_not_name_is_as_the_kernel_has_it() {
     assert_ne!(all(&machine, "unchanged"), all(&machine, "performance"));
     let mut laptop = Machine::find("laptop").unwrap();
     laptop.drive = DriveModel::find("sn530").unwrap();
-    let in_force = in_force(&laptop, &set("teo@6.1")).unwrap();
+    let in_force = policies_in_force(&laptop, &set("teo@6.1")).unwrap();
     assert_eq!(in_force, set("teo@6.1 + schedutil + apst"));
 }
 
@@ -74,7 +76,7 @@ fn every_mechanism_says_rightly_whether_it_is_simulated() {
 /// The idle states that a set switches off on the server.
 fn states_switched_off(policies: &str) -> Vec<String> {
     let server = Machine::find(SERVER).unwrap();
-    let machine = machine_under(&server, &set(policies)).unwrap();
+    let machine = machine_under_policies(&server, &set(policies)).unwrap();
     let off = machine.idle_state.iter().filter(|state| state.disabled);
     off.map(|state| state.name.clone()).collect()
 }
@@ -120,7 +122,7 @@ fn an_unknown_idle_state_is_refused_with_those_that_there_are() {
 /// The latency requests of a set on the server.
 fn latency_requests(policies: &str) -> Vec<LatencyRequest> {
     let server = Machine::find(SERVER).unwrap();
-    let machine = machine_under(&server, &set(policies)).unwrap();
+    let machine = machine_under_policies(&server, &set(policies)).unwrap();
     machine.latency_requests.clone()
 }
 
@@ -128,7 +130,7 @@ fn latency_requests(policies: &str) -> Vec<LatencyRequest> {
 fn a_latency_request_is_for_all_cpus_or_those_that_it_names() {
     assert_eq!(
         latency_requests("cpu-latency[limit=20us]"),
-        [LatencyRequest::system(20)]
+        [LatencyRequest::system_wide(20)]
     );
     assert_eq!(
         latency_requests("cpu-latency[limit=5us,cpus=1-2]"),
@@ -148,9 +150,12 @@ fn a_latency_request_of_none_lifts_what_the_machine_has() {
     assert!(latency_requests("cpu-latency[limit=none]").is_empty());
     let mut server = Machine::find(SERVER).unwrap();
     server.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
-    let lifted = machine_under(&server, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
-    assert_eq!(lifted.latency_request(0), None);
-    assert_eq!(lifted.latency_request(1).map(|limit| limit.0), Some(7_000));
+    let lifted = machine_under_policies(&server, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
+    assert_eq!(lifted.smallest_latency_request(0), None);
+    assert_eq!(
+        lifted.smallest_latency_request(1).map(|limit| limit.0),
+        Some(7_000)
+    );
 }
 
 #[test]
@@ -160,7 +165,7 @@ fn a_latency_request_may_name_a_state_or_its_number() {
     for (text, state) in [("state=C1E", 2), ("state=1", 1), ("state=1,limit=3us", 1)] {
         let us = states[state].exit_latency.as_micros();
         let requested = latency_requests(&format!("cpu-latency[{text}]"));
-        assert_eq!(requested, [LatencyRequest::system(us)], "{text}");
+        assert_eq!(requested, [LatencyRequest::system_wide(us)], "{text}");
     }
 }
 
@@ -233,9 +238,9 @@ fn settings_of_their_own_are_keys_of_the_policy() {
 
 #[test]
 fn the_kernel_of_every_machine_is_simulated() {
-    for name in builtin_names() {
+    for name in builtin_machine_names() {
         let machine = Machine::find(name).unwrap();
-        let ran = in_force(&machine, &PolicySet::default());
+        let ran = policies_in_force(&machine, &PolicySet::default());
         assert!(ran.is_ok(), "{name}: {:?}", ran.err());
     }
 }
@@ -262,7 +267,9 @@ fn a_preference_under_the_governor_performance_is_refused() {
         ),
     ] {
         let machine = Machine::find(machine).unwrap();
-        let error = in_force(&machine, &set(policies)).unwrap_err().to_string();
+        let error = policies_in_force(&machine, &set(policies))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("EBUSY") && error.contains(instead),
             "{error}"
@@ -349,7 +356,9 @@ fn what_a_profile_does_not_set_stays_as_the_machine_has_it() {
 #[test]
 fn parts_of_a_profile_that_do_nothing_are_noted() {
     let board = Machine::find("rk3399").unwrap();
-    let notes = expanded(&board, &set("tuned[balanced]")).unwrap().notes;
+    let notes = expand_profile_for_machine(&board, &set("tuned[balanced]"))
+        .unwrap()
+        .notes;
     assert!(notes[0].contains("energy_perf_bias=normal"), "{notes:?}");
     assert!(notes[1].contains("epp[value=balance_performance] does not apply"));
 }
@@ -378,7 +387,9 @@ fn with_one_idle_state_newer_kernels_keep_the_first_tick() {
 fn what_epp_does_is_said_to_be_assumed_but_for_the_values_that_the_model_was_fitted_to() {
     let told = |machine: &str, text: &str| {
         let machine = Machine::find(machine).unwrap();
-        wakepath_sim::notes(&machine, &set(text)).unwrap().concat()
+        wakepath_sim::notes_on_machine_and_policies(&machine, &set(text))
+            .unwrap()
+            .concat()
     };
     let skylake = "xeon-e3-1240v5";
     for epp in [0, 128] {

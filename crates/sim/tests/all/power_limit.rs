@@ -15,10 +15,10 @@ const WINDOW_MS: [f64; 2] = [100.0, 5.0];
 fn machine(limits: Option<[f64; 2]>) -> Machine {
     let mut machine = Machine::find("xeon-e3-1240v5").unwrap();
     machine.power_limit = limits.map(|[pl1, pl2]| PowerLimit {
-        pl1_mw: Figure::plain(pl1 * 1e3),
-        pl1_window_ms: Figure::plain(WINDOW_MS[0]),
-        pl2_mw: Figure::plain(pl2 * 1e3),
-        pl2_window_ms: Figure::plain(WINDOW_MS[1]),
+        pl1_mw: Figure::covered_by_table_source(pl1 * 1e3),
+        pl1_window_ms: Figure::covered_by_table_source(WINDOW_MS[0]),
+        pl2_mw: Figure::covered_by_table_source(pl2 * 1e3),
+        pl2_window_ms: Figure::covered_by_table_source(WINDOW_MS[1]),
         clusters: 1,
         source: "a test".to_owned(),
     });

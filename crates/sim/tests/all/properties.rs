@@ -83,11 +83,11 @@ impl Clock {
         } else {
             1
         });
-        cluster.clock_slot_us = Figure::plain(self.slot_us);
-        cluster.clock_stall_us = Figure::plain(self.stall_us);
-        cluster.base_mhz = Figure::plain(1200.0);
-        cluster.hwp_ramp_ms = Figure::plain(self.ramp_ms);
-        cluster.hwp_full_at_percent = Figure::plain(self.full_at_percent);
+        cluster.clock_slot_us = Figure::covered_by_table_source(self.slot_us);
+        cluster.clock_stall_us = Figure::covered_by_table_source(self.stall_us);
+        cluster.base_mhz = Figure::covered_by_table_source(1200.0);
+        cluster.hwp_ramp_ms = Figure::covered_by_table_source(self.ramp_ms);
+        cluster.hwp_full_at_percent = Figure::covered_by_table_source(self.full_at_percent);
         if self.turbo {
             let limit = |active_cores, khz| TurboLimit { active_cores, khz };
             cluster.turbo = vec![limit(1, 1_800_000), limit(2, 1_000_000)];
@@ -137,34 +137,34 @@ prop_compose! {
         }
         machine.io_path.completion.cpu = completion;
         machine.io_path.kcycles_per_io.value = kcycles;
-        machine.io_path.kcycles_per_kib = Figure::plain(kcycles_per_kib);
+        machine.io_path.kcycles_per_kib = Figure::covered_by_table_source(kcycles_per_kib);
         machine.drive.read_service_us.value = service;
         machine.drive.parallel_units.value = f64::from(units);
         machine.drive.count = count;
         machine.drive.chunk_kib.value = f64::from(chunk_kib);
         let completion = &mut machine.io_path.completion;
         completion.queues = queues;
-        completion.same_cpu_share = Figure::plain(share);
-        completion.coalesce = Figure::plain(f64::from(coalesce));
-        completion.coalesce_us = Figure::plain(f64::from(coalesce_us));
+        completion.same_cpu_share = Figure::covered_by_table_source(share);
+        completion.coalesce = Figure::covered_by_table_source(f64::from(coalesce));
+        completion.coalesce_us = Figure::covered_by_table_source(f64::from(coalesce_us));
         machine.c1_demotion = demotion.map(|(wake_ups, within, undemote)| C1Demotion {
             to: "WFI".into(),
             states: vec!["cpu-sleep".into(), "cluster-sleep".into()],
-            wake_ups: Figure::plain(f64::from(wake_ups)),
-            within_us: Figure::plain(f64::from(within)),
-            undemote_us: Figure::plain(f64::from(undemote)),
+            wake_ups: Figure::covered_by_table_source(f64::from(wake_ups)),
+            within_us: Figure::covered_by_table_source(f64::from(within)),
+            undemote_us: Figure::covered_by_table_source(f64::from(undemote)),
             source: "test".into(),
         });
         if let Some(state) = disabled {
             machine.idle_state[state].disabled = true;
         }
         machine.uncore = uncore.map(|(least, more, slot)| Uncore {
-            min_mhz: Figure::plain(f64::from(least)),
-            max_mhz: Figure::plain(f64::from(least + more)),
-            slot_us: Figure::plain(f64::from(slot)),
-            lowest_uv: Figure::plain(700_000.0),
-            highest_uv: Figure::plain(1_000_000.0),
-            dynamic_power_uw_per_mhz_v2: Figure::plain(100.0),
+            min_mhz: Figure::covered_by_table_source(f64::from(least)),
+            max_mhz: Figure::covered_by_table_source(f64::from(least + more)),
+            slot_us: Figure::covered_by_table_source(f64::from(slot)),
+            lowest_uv: Figure::covered_by_table_source(700_000.0),
+            highest_uv: Figure::covered_by_table_source(1_000_000.0),
+            dynamic_power_uw_per_mhz_v2: Figure::covered_by_table_source(100.0),
             source: "test".into(),
         });
         for state in machine.idle_state.iter_mut().skip(1) {
@@ -251,7 +251,7 @@ proptest! {
                 let clocks = of.min_mhz.value - 1e-6..=of.max_mhz.value + 1e-6;
                 prop_assert!(*mhz == 0.0 || clocks.contains(mhz), "{mhz} {of:?}");
                 // As much as at its highest clock all the time, at most.
-                let most = of.power(of.clock(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
+                let most = of.power_at_clock(of.clock_within_limits(Kilohertz(u32::MAX))).0 as f64 * run.seconds / 1e3;
                 prop_assert_eq!(e.uncores_mj.len(), machine.cluster.len());
                 prop_assert!(e.uncores_mj.iter().all(|mj| *mj <= most * (1.0 + 1e-9)));
             }
@@ -263,9 +263,9 @@ proptest! {
         prop_assert!(run.latency_us.p99 <= run.latency_us.p999);
         prop_assert!(run.latency_us.mean <= run.latency_us.max * 1.001);
         // The parts add up for every request (asserted where they are recorded), so for the mean.
-        let parts: f64 = run.attribution.mean.parts().iter().map(|(_, us)| us).sum();
+        let parts: f64 = run.attribution.mean.titled_parts().iter().map(|(_, us)| us).sum();
         prop_assert!((parts - run.latency_us.mean).abs() < 1e-6 * parts.max(1.0), "{parts} {:?}", run.latency_us);
-        let p99: f64 = run.attribution.p99.parts().iter().map(|(_, us)| us).sum();
+        let p99: f64 = run.attribution.p99.titled_parts().iter().map(|(_, us)| us).sum();
         prop_assert!((p99 / run.latency_us.p99 - 1.0).abs() < 0.04, "{p99} {:?}", run.latency_us);
         // No request is faster than the fastest CPU and half the mean service time.
         prop_assert!(run.latency_us.mean > 0.0);
@@ -284,7 +284,7 @@ fn each_kib_beyond_four_costs_its_share_of_submission() {
     };
     let free = submission(&machine, "1m");
     assert!((free - submission(&machine, "4k")).abs() < 0.1);
-    machine.io_path.kcycles_per_kib = Figure::plain(0.2);
+    machine.io_path.kcycles_per_kib = Figure::covered_by_table_source(0.2);
     let cluster = &machine.cluster[1];
     let khz = f64::from(cluster.opps.last().unwrap().khz);
     // 1020 KiB at 200 cycles each, on the biggest core.

@@ -33,7 +33,7 @@ impl Watcher {
 }
 
 impl Observer for Watcher {
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         self.grow(cpu);
         let serves = matches!(activity, Activity::Interrupt(InterruptKind::Completion(_)));
         if std::mem::replace(&mut self.serving[cpu], serves) && !serves {
@@ -41,7 +41,7 @@ impl Observer for Watcher {
         }
     }
 
-    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+    fn idle_state_chosen(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         self.grow(cpu);
         self.choices[cpu].push((query.clock, decision.state));
     }

@@ -230,7 +230,7 @@ fn a_runtime_ends_by_the_clock() {
     let mut machine = Machine::find("laptop").unwrap();
     machine.background.clear();
     for cluster in &mut machine.cluster {
-        cluster.smt_speedup = Figure::plain(1.25);
+        cluster.smt_speedup = Figure::covered_by_table_source(1.25);
     }
     let tasks = "\"a\": { \"cpus\": [0], \"runtime\": 5000, \"sleep\": 2000 }, \
                  \"b\": { \"cpus\": [1], \"run\": 300, \"sleep\": 900 }";

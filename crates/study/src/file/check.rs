@@ -19,7 +19,7 @@ impl StudyFile {
         let text = source.text.unwrap_or_default();
         let study: Self = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            let message = wakepath_units::spelling::toml_error(e.message(), text, at);
+            let message = wakepath_units::spelling::toml_error_with_key(e.message(), text, at);
             source.error_at(at, message)
         })?;
         study.check(source)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wakepath_hardware::machine::MachineError;
 use wakepath_results::{ResultsError, RunKey};
 use wakepath_sim::SimError;
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 /// Why a study cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,10 @@ pub enum StudyError {
 
 /// An unknown name with the nearest known one.
 pub(crate) fn unknown_name_message(what: &str, wrong: &str, known: &[&str]) -> String {
-    format!("no {what} is called `{wrong}`{}", suggestion(wrong, known))
+    format!(
+        "no {what} is called `{wrong}`{}",
+        suggestion_with_known_names(wrong, known)
+    )
 }
 
 #[cfg(test)]

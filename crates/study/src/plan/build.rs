@@ -11,8 +11,8 @@ use wakepath_policies::idle::program::Program;
 use wakepath_replay::MAX_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::{METRICS, Metric, RunOrigin};
-use wakepath_sim::{in_force, machine_under};
-use wakepath_units::pasted::decode_strictly;
+use wakepath_sim::{machine_under_policies, policies_in_force};
+use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::Workload;
 
 use super::machine::{self, PlannedMachine};
@@ -35,7 +35,7 @@ const FEWEST_BLOCKS: u32 = 4;
 
 /// The text of a study file. If there is none, the error says what may have been meant.
 fn read_study(path: &Path) -> io::Result<String> {
-    let file = wakepath_files::open(path).map_err(|e| {
+    let file = wakepath_files::open_regular_file(path).map_err(|e| {
         if e.kind() != ErrorKind::NotFound {
             return e;
         }
@@ -53,7 +53,7 @@ fn read_study(path: &Path) -> io::Result<String> {
         io::Error::new(ErrorKind::NotFound, message)
     })?;
     let bytes = wakepath_files::read_up_to(file, MAX_BYTES)?;
-    decode_strictly(bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
+    decode_text_strictly(bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
 }
 
 /// Whether a set runs `program`.
@@ -350,8 +350,8 @@ impl Plan {
                 continue;
             };
             let set = &self.policies[policy].set;
-            let possible =
-                in_force(model, set).and_then(|set| machine_under(model, &set).map(drop));
+            let possible = policies_in_force(model, set)
+                .and_then(|set| machine_under_policies(model, &set).map(drop));
             possible.map_err(|e| {
                 let on = match self.machines.len() {
                     1 => String::new(),

@@ -63,7 +63,7 @@ impl PlannedMachine {
             host: None,
             power_scope: model
                 .power_scope()
-                .map_or_else(String::new, |scope| scope.key().to_owned()),
+                .map_or_else(String::new, |scope| scope.file_keyword().to_owned()),
         }
     }
 }
@@ -195,7 +195,9 @@ pub(super) fn plan_replayed_machines(
         let metadata = &recording.metadata;
         let known = recorded
             .iter()
-            .find(|(other, _): &&(&Metadata, String)| metadata.conflict_with(other).is_none())
+            .find(|(other, _): &&(&Metadata, String)| {
+                metadata.machine_conflict_with(other).is_none()
+            })
             .map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| {
             let name = recorded_name(metadata, &recorded);

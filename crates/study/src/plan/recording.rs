@@ -55,7 +55,7 @@ impl PlannedRecording {
             Some(name) => {
                 let path = whole_path(folder, name.get_ref())?;
                 let given =
-                    GivenStates::open(&path).map_err(|e| source.error(name, e.to_string()))?;
+                    GivenStates::read_path(&path).map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, given.states))
             }
             None => None,
@@ -87,7 +87,7 @@ impl PlannedRecording {
         Ok(Self {
             sha256: sha256.clone(),
             metadata: reader.metadata().clone(),
-            events: reader.events(),
+            events: reader.event_count(),
             path,
             states,
             tick,
@@ -130,7 +130,7 @@ impl PlannedRecording {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn sha256_of(path: &Path) -> Result<String, StudyError> {
-    let mut file = wakepath_files::open(path).map_err(read_error(path))?;
+    let mut file = wakepath_files::open_regular_file(path).map_err(read_error(path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; READ_BYTES];
     loop {

@@ -10,7 +10,7 @@ use toml::Spanned;
 use wakepath_results::directory::WORKLOADS;
 use wakepath_results::{Metric, RequestedRate, RunOrigin};
 use wakepath_units::Nanoseconds;
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
@@ -349,9 +349,10 @@ fn text_of(
     let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
-        let text = wakepath_files::read(&path, limit)
+        let text = wakepath_files::read_file_up_to(&path, limit)
             .and_then(|bytes| {
-                decode_strictly(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+                decode_text_strictly(bytes)
+                    .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
             })
             .map_err(|source| StudyError::Read {
                 path: path.clone(),

@@ -57,7 +57,12 @@ fn run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     if run.requests > 0 {
         add_requests(run, &mut all);
     }
-    if let Some(reached) = run.rates.iter().map(RateRun::share).min_by(f64::total_cmp) {
+    if let Some(reached) = run
+        .rates
+        .iter()
+        .map(RateRun::achieved_share)
+        .min_by(f64::total_cmp)
+    {
         all.push(("rate_reached", reached * 100.0));
     }
     if !run.cut_jobs.is_empty() {
@@ -175,7 +180,7 @@ fn attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
         .into_iter()
         .zip(all)
         .flat_map(|(at, parts)| {
-            parts.parts().map(|(part, us)| LatencyPart {
+            parts.titled_parts().map(|(part, us)| LatencyPart {
                 at: at.name().to_owned(),
                 part: part.to_owned(),
                 ns: us * 1e3,
@@ -270,12 +275,13 @@ impl<'a> Costs<'a> {
 
     /// Wake-up time from a state in ns, including cache refills.
     fn exit(&self, state: usize) -> f64 {
-        let exit = self.states[state].true_exit_us.micros().0 as f64;
+        let exit = self.states[state].true_exit_us.micros_to_time().0 as f64;
         exit + self.cold(state)
     }
 
     fn cold(&self, state: usize) -> f64 {
-        self.states[state].cold_start_kcycles.kilocycles() as f64 / self.cycles_per_ns.max(1e-9)
+        self.states[state].cold_start_kcycles.kilocycles_to_cycles() as f64
+            / self.cycles_per_ns.max(1e-9)
     }
 
     /// What the idle periods took longer to end than in the fitting state, in ns.

@@ -14,7 +14,8 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::{Idle, RunRecord};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{
-    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, in_force, machine_under,
+    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, machine_under_policies,
+    policies_in_force,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -157,7 +158,8 @@ impl<'a> Sim<'a> {
             return Ok(Cow::Borrowed(model.machine()));
         }
         let set = &self.plan.policies[cell.policy].set;
-        machine_under(self.as_described(cell)?, set).map_err(|source| self.failure(cell, source))
+        machine_under_policies(self.as_described(cell)?, set)
+            .map_err(|source| self.failure(cell, source))
     }
 
     /// Simulates a cell.
@@ -251,8 +253,8 @@ impl<'a> Sim<'a> {
             let (rows, runs) = runs.into_iter().unzip();
             let set = &self.plan.policies[cell.policy].set;
             let machine = self.machine(*cell)?;
-            let policy =
-                in_force(&machine, set).map_err(|e| StudyError::Settings(e.to_string()))?;
+            let policy = policies_in_force(&machine, set)
+                .map_err(|e| StudyError::Settings(e.to_string()))?;
             results.push(SimulatedPolicy { policy, rows, runs });
         }
         Ok(SimComparison { results })
@@ -371,7 +373,7 @@ impl<'a> Sim<'a> {
         let mut observer = StopWhen(|| cancelled.load(Ordering::Relaxed));
         let simulated = self.simulate(cell, &mut observer)?;
         // The run may be cut short or just finished.
-        if observer.has_enough() {
+        if observer.lets_run_stop() {
             return Err(StudyError::Interrupted);
         }
         Ok(simulated)
@@ -450,7 +452,7 @@ impl Backend for Sim<'_> {
             by_clock += trial.took;
             let lasts = self.plan.workloads[cell.workload].duration();
             let workload = self.plan.workloads[cell.workload].workload();
-            let capacity = self.machine(cell)?.drive.capacity();
+            let capacity = self.machine(cell)?.drive.capacity_in_bytes();
             let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
             let factor = trial.remains(lasts, amount);
             let program = self.plan.policies[cell.policy].set.program();
@@ -586,7 +588,7 @@ fn run_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Ve
     for machine in machines {
         let of_sets = plan.policies.iter().filter_map(|policy| {
             // A set that does not fit the machine has been refused.
-            wakepath_sim::notes(machine, &policy.set).ok()
+            wakepath_sim::notes_on_machine_and_policies(machine, &policy.set).ok()
         });
         for note in stands_in(plan, machine)
             .into_iter()
@@ -602,7 +604,7 @@ fn run_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Ve
 
 /// Stand-in for a recorded system's own policies, if a study's policy leaves any open.
 fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
-    let system = recorded::find(&machine.name).filter(|_| {
+    let system = recorded::find_recorded_system(&machine.name).filter(|_| {
         plan.policies
             .iter()
             .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
@@ -616,7 +618,7 @@ struct StopWhen<F>(F);
 impl<F: Fn() -> bool> Observer for StopWhen<F> {
     const WATCHES: bool = false;
 
-    fn has_enough(&self) -> bool {
+    fn lets_run_stop(&self) -> bool {
         (self.0)()
     }
 }
@@ -727,7 +729,10 @@ mod tests {
             let trial = sim.try_for(cell, set, Duration::from_millis(5)).unwrap();
             assert!(trial.is_cut, "{options}");
             let workload = plan.workloads[0].workload().unwrap();
-            let amount = Amount::asked(workload, sim.machine(cell).unwrap().drive.capacity());
+            let amount = Amount::asked(
+                workload,
+                sim.machine(cell).unwrap().drive.capacity_in_bytes(),
+            );
             let factor = trial.remains(plan.workloads[0].duration(), amount);
             let all = factor * trial.run.requests as f64;
             assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");

@@ -370,7 +370,7 @@ fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
 }
 
 impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
-    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+    fn cpu_activity_changed(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         if !self.keeps_time(now) || self.cpus[cpu].now == Some(activity) {
             return;
         }
@@ -384,20 +384,20 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
         self.begin_span(now.0, track, &name);
     }
 
-    fn runnable(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
+    fn runnable_task_count_changed(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
         if self.keeps_time(now) {
             self.record_value(now.0, self.cpus[cpu].runnable, tasks as f64);
         }
     }
 
-    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+    fn clock_frequency_changed(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
         if self.keeps_time(now) {
             let mhz = f64::from(frequency.0) / 1e3;
             self.record_value(now.0, self.clocks[clock], mhz);
         }
     }
 
-    fn request(&mut self, now: Nanoseconds, step: RequestStep) {
+    fn request_step_reached(&mut self, now: Nanoseconds, step: RequestStep) {
         if !self.keeps_time(now) {
             return;
         }
@@ -440,7 +440,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
         }
     }
 
-    fn drive_power(&mut self, now: Nanoseconds, drive: usize, state: usize) {
+    fn drive_power_state_changed(&mut self, now: Nanoseconds, drive: usize, state: usize) {
         if !self.keeps_time(now) {
             return;
         }
@@ -459,19 +459,19 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
         self.begin_span(now.0, track, &name);
     }
 
-    fn finished(&mut self, now: Nanoseconds) {
+    fn observation_ended(&mut self, now: Nanoseconds) {
         self.seen.now = now.0;
         self.end_timeline(now.0.min(self.until));
     }
 
-    fn wants_more(&self) -> bool {
+    fn wants_more_calls(&self) -> bool {
         !self.over && !(self.enough)(&self.seen)
     }
 
-    fn has_enough(&self) -> bool {
+    fn lets_run_stop(&self) -> bool {
         match self.cancelled {
             Some(cancelled) => cancelled.load(Ordering::Relaxed),
-            None => !self.wants_more(),
+            None => !self.wants_more_calls(),
         }
     }
 }

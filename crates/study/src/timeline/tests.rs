@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use wakepath_hardware::machine::{DriveModel, builtin_names};
+use wakepath_hardware::machine::{DriveModel, builtin_machine_names};
 use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, simulate, simulate_observed};
 use wakepath_workloads::fio;
@@ -205,7 +205,7 @@ proptest! {
 #[test]
 fn every_built_in_machine_has_a_timeline() {
     let job = job("rw=randrw\nioengine=io_uring\niodepth=4\nnumjobs=8\nruntime=5ms\n");
-    for name in builtin_names() {
+    for name in builtin_machine_names() {
         let machine = Machine::find(name).unwrap();
         let policies = combination("menu", "schedutil");
         let (run, timeline) = watch(&machine, &job, &policies, HOUR);
@@ -274,11 +274,11 @@ fn the_frequency_is_in_megahertz() {
 fn each_drive_has_a_track_of_power_states_once_it_tells_one() {
     let (machine, job) = (machine(false), job("rw=randread\nruntime=5ms\n"));
     let mut observed = Observed::new(&machine, &job, HOUR, |_| false);
-    observed.drive_power(Nanoseconds(0), 0, 0);
-    observed.drive_power(Nanoseconds(0), 1, 3);
-    observed.drive_power(Nanoseconds(10), 0, 0);
-    observed.drive_power(Nanoseconds(30), 0, 4);
-    observed.finished(Nanoseconds(100));
+    observed.drive_power_state_changed(Nanoseconds(0), 0, 0);
+    observed.drive_power_state_changed(Nanoseconds(0), 1, 3);
+    observed.drive_power_state_changed(Nanoseconds(10), 0, 0);
+    observed.drive_power_state_changed(Nanoseconds(30), 0, 4);
+    observed.observation_ended(Nanoseconds(100));
     let seen = read(&observed.timeline());
     let of =
         |drive, name: &str| seen.total(&format!("power state of drive {drive}"), |n| n == name);

@@ -1,7 +1,7 @@
 //! Classifies a machine: processor, segment, and the lender of missing figures.
 
 use wakepath_hardware::identity::{ProcessorIdentity, SegmentHints};
-use wakepath_hardware::nearest::{Lender, nearest};
+use wakepath_hardware::nearest::{Lender, choose_lender};
 
 use super::guest::hypervisor_evidence;
 use super::tree;
@@ -12,21 +12,23 @@ const SUPPLIES: &str = "sys/class/power_supply";
 /// A machine's class.
 #[derive(Clone, Debug)]
 pub struct MachineClass {
-    /// Processor of the machine.
+    /// The machine's processor, by CPUID or Arm core types.
     pub processor: ProcessorIdentity,
-    /// Evidence for a virtual machine.
+    /// What shows that the machine is virtual; `None` if nothing does.
     pub guest: Option<String>,
-    /// Machine that lends missing figures.
+    /// The built-in machine that lends missing figures.
     pub lender: Lender,
 }
 
 impl MachineClass {
-    /// The class of the machine below a root.
+    /// Reads the class of the machine below a root.
     pub fn read(root: &Root) -> Self {
-        let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = root
+            .read_text_if_readable("proc/cpuinfo")
+            .unwrap_or_default();
         let processor = ProcessorIdentity::from_cpuinfo(&cpuinfo);
         let guest = hypervisor_evidence(root);
-        let lender = nearest(&processor, &hints(root), guest.as_deref());
+        let lender = choose_lender(&processor, &read_segment_hints(root), guest.as_deref());
         Self {
             processor,
             guest,
@@ -35,23 +37,30 @@ impl MachineClass {
     }
 }
 
-/// Reads hints about the segment.
-fn hints(root: &Root) -> SegmentHints {
+/// Reads what hints at the segment, such as laptop or server.
+fn read_segment_hints(root: &Root) -> SegmentHints {
     SegmentHints {
-        pm_profile: root.folder("sys/firmware/acpi").small_number("pm_profile"),
-        chassis_type: root.folder("sys/class/dmi/id").small_number("chassis_type"),
-        tree_chassis: tree::list(root, "chassis-type").into_iter().next(),
+        pm_profile: root
+            .folder("sys/firmware/acpi")
+            .read_small_number("pm_profile"),
+        chassis_type: root
+            .folder("sys/class/dmi/id")
+            .read_small_number("chassis_type"),
+        tree_chassis: tree::read_property_strings(root, "chassis-type")
+            .into_iter()
+            .next(),
         battery: root
-            .names(SUPPLIES)
+            .list_names(SUPPLIES)
             .iter()
-            .any(|name| is_battery(root, name)),
-        compatible: tree::list(root, "compatible"),
+            .any(|name| is_machine_battery(root, name)),
+        compatible: tree::read_property_strings(root, "compatible"),
     }
 }
 
 /// Whether a power supply is the machine's battery: batteries in mice and headsets have scope `Device`.
-fn is_battery(root: &Root, supply: &str) -> bool {
+fn is_machine_battery(root: &Root, supply: &str) -> bool {
     let folder = root.folder(format!("{SUPPLIES}/{supply}"));
-    let kind = folder.optional("type");
-    kind.as_deref() == Some("Battery") && folder.optional("scope").as_deref() != Some("Device")
+    let kind = folder.read_text_if_readable("type");
+    kind.as_deref() == Some("Battery")
+        && folder.read_text_if_readable("scope").as_deref() != Some("Device")
 }

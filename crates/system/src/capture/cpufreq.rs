@@ -7,23 +7,23 @@ use super::clocks;
 use crate::topology::CPUS;
 use crate::{Root, System, SystemFolder};
 
-/// A clock to assume where nothing tells one.
+/// The clock that is assumed where nothing tells one: 2 GHz.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
 
-/// Frequency policies, with the reason if assumed.
-pub(super) fn frequencies(
+/// Reads the frequency policies; they come with the reason if they are assumed.
+pub(super) fn read_frequency_policies(
     system: &System,
     notes: &mut Vec<String>,
 ) -> (Vec<RecordedPolicy>, Option<String>) {
     let policies: Vec<RecordedPolicy> = system
         .cpufreq_policies()
         .into_iter()
-        .filter_map(|number| frequency_policy(system.root(), number))
+        .filter_map(|number| read_frequency_policy(system.root(), number))
         .collect();
     if !policies.is_empty() {
         return (policies, None);
     }
-    let told = clock(system.root());
+    let told = read_cpuinfo_clock(system.root());
     let clock = told.unwrap_or(ANY_CLOCK);
     let why = match told {
         Some(_) => "no cpufreq driver: the clock that /proc/cpuinfo tells, and no other".to_owned(),
@@ -45,46 +45,53 @@ pub(super) fn frequencies(
     (vec![only], Some(why))
 }
 
-/// A frequency policy by its number; `None` without plausible limits.
-pub(super) fn frequency_policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
+/// Reads a frequency policy by its number; `None` without plausible limits.
+pub(super) fn read_frequency_policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
     let folder = root.folder(format!("{CPUS}/cpufreq/policy{number}"));
-    let min = first_clock(&folder, ["cpuinfo_min_freq", "scaling_min_freq"])?;
-    let max = first_clock(&folder, ["cpuinfo_max_freq", "scaling_max_freq"])?;
+    let min = read_first_clock(&folder, ["cpuinfo_min_freq", "scaling_min_freq"])?;
+    let max = read_first_clock(&folder, ["cpuinfo_max_freq", "scaling_max_freq"])?;
     if min.0 == 0 || min > max {
         return None;
     }
-    let listed = folder.optional("scaling_available_frequencies");
+    let listed = folder.read_text_if_readable("scaling_available_frequencies");
     let mut available: Vec<Kilohertz> = listed
         .unwrap_or_default()
         .split_whitespace()
         .filter_map(|khz| khz.parse().ok().map(Kilohertz))
         .collect();
     available.sort_unstable();
-    let driver = folder.optional("scaling_driver").unwrap_or_default();
+    let driver = folder
+        .read_text_if_readable("scaling_driver")
+        .unwrap_or_default();
     let is_intel = ["intel_pstate", "intel_cpufreq"].contains(&driver.as_str());
-    let told_base = folder.small_number("base_frequency").map(Kilohertz);
-    let base = told_base.or_else(|| clocks::untold_base(root, number).filter(|_| is_intel));
-    let latency = folder.number("cpuinfo_transition_latency");
+    let told_base = folder.read_small_number("base_frequency").map(Kilohertz);
+    let base = told_base
+        .or_else(|| clocks::base_clock_from_firmware_or_name(root, number).filter(|_| is_intel));
+    let latency = folder.read_number_if_readable("cpuinfo_transition_latency");
     Some(RecordedPolicy {
         policy: number,
         driver,
-        governor: folder.optional("scaling_governor").unwrap_or_default(),
+        governor: folder
+            .read_text_if_readable("scaling_governor")
+            .unwrap_or_default(),
         min,
         max,
         base: base.filter(|base| (min..=max).contains(base)),
-        // Drivers without a value report all bits set (`CPUFREQ_ETERNAL`).
+        // Drivers that know no transition latency report all bits set (`CPUFREQ_ETERNAL`).
         transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
         available,
-        epp: folder.optional("energy_performance_preference"),
+        epp: folder.read_text_if_readable("energy_performance_preference"),
         highest_performance: root
             .folder(format!("{CPUS}/cpu{number}/acpi_cppc"))
-            .small_number("highest_perf"),
+            .read_small_number("highest_perf"),
     })
 }
 
-/// The clock that `/proc/cpuinfo` tells: x86 and POWER.
-fn clock(root: &Root) -> Option<Kilohertz> {
-    let text = root.optional("proc/cpuinfo").unwrap_or_default();
+/// The first CPU's clock from `/proc/cpuinfo`, which x86 and POWER have.
+fn read_cpuinfo_clock(root: &Root) -> Option<Kilohertz> {
+    let text = root
+        .read_text_if_readable("proc/cpuinfo")
+        .unwrap_or_default();
     let told = text.lines().filter_map(|line| {
         let (key, value) = line.split_once(':')?;
         let mhz = value.trim().trim_end_matches("MHz");
@@ -96,10 +103,10 @@ fn clock(root: &Root) -> Option<Kilohertz> {
         .then_some(Kilohertz((mhz * 1e3) as u32))
 }
 
-/// The clock in the first of some files that has one.
-fn first_clock(folder: &SystemFolder<'_>, files: [&str; 2]) -> Option<Kilohertz> {
+/// The clock in the first of two files that has one.
+fn read_first_clock(folder: &SystemFolder<'_>, files: [&str; 2]) -> Option<Kilohertz> {
     let mut clocks = files
         .into_iter()
-        .filter_map(|file| folder.small_number(file));
+        .filter_map(|file| folder.read_small_number(file));
     clocks.next().map(Kilohertz)
 }

@@ -2,8 +2,8 @@
 
 use crate::Root;
 
-/// Beginnings of DMI products and vendors in virtual machines. Clouds have their own name in virtual and whole machines: the
-/// processor's flag tells them apart, and elsewhere the product.
+/// Beginnings of the DMI product and vendor names of virtual machines. Clouds use the same names for virtual and whole
+/// machines: the processor's hypervisor flag tells them apart, and elsewhere the product name.
 const DMI: [(&str, &str); 16] = [
     ("QEMU", "QEMU"),
     ("Standard PC", "QEMU"),
@@ -31,7 +31,7 @@ const CLOUDS: [&str; 6] = [
     "Huawei Cloud",
     "Tencent Cloud",
 ];
-/// First names in device trees of virtual machines.
+/// Beginnings of the names that device trees of virtual machines have.
 const TREES: [(&str, &str); 5] = [
     ("linux,dummy-virt", "KVM"),
     ("qemu,", "QEMU"),
@@ -40,9 +40,11 @@ const TREES: [(&str, &str); 5] = [
     ("IBM,pSeries", "PowerVM or KVM"),
 ];
 
-/// Evidence for a hypervisor; `None` without any.
+/// What shows that the machine runs under a hypervisor; `None` if nothing does.
 pub fn hypervisor_evidence(root: &Root) -> Option<String> {
-    let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = root
+        .read_text_if_readable("proc/cpuinfo")
+        .unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "flags").then_some(value)
@@ -51,19 +53,19 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
         return Some("the processor's flag hypervisor".to_owned());
     }
     if root
-        .optional("sys/devices/system/cpu/cpuidle/current_driver")
+        .read_text_if_readable("sys/devices/system/cpu/cpuidle/current_driver")
         .as_deref()
         == Some("haltpoll")
     {
         return Some("the idle driver haltpoll".to_owned());
     }
-    if let Some(kind) = root.optional("sys/hypervisor/type") {
+    if let Some(kind) = root.read_text_if_readable("sys/hypervisor/type") {
         return Some(format!("/sys/hypervisor/type is {kind}"));
     }
-    if super::tree::exists(root, "hypervisor") {
+    if super::tree::has_node(root, "hypervisor") {
         return Some("a hypervisor in the device tree".to_owned());
     }
-    let compatible = super::tree::list(root, "compatible");
+    let compatible = super::tree::read_property_strings(root, "compatible");
     for (head, name) in TREES {
         if compatible.iter().any(|c| c.starts_with(head)) {
             return Some(format!("a device tree of {name}"));
@@ -76,15 +78,16 @@ pub fn hypervisor_evidence(root: &Root) -> Option<String> {
     }) {
         return Some("a logical partition".to_owned());
     }
-    guest_by_dmi(root, flags.is_some())
+    hypervisor_in_dmi(root, flags.is_some())
 }
 
-/// `is_x86`: the processor would say so itself under a cloud's hypervisor.
-fn guest_by_dmi(root: &Root, is_x86: bool) -> Option<String> {
+/// The hypervisor that DMI names show. `is_x86`: the processor itself would tell of a cloud's hypervisor.
+fn hypervisor_in_dmi(root: &Root, is_x86: bool) -> Option<String> {
     let dmi = root.folder("sys/class/dmi/id");
-    let told = ["sys_vendor", "product_name"].map(|name| dmi.optional(name).unwrap_or_default());
+    let told = ["sys_vendor", "product_name"]
+        .map(|name| dmi.read_text_if_readable(name).unwrap_or_default());
     let [vendor, product] = &told;
-    // `m7g.metal`, `c3-highmem-192-metal`: the whole machine.
+    // Product names such as `m7g.metal` and `c3-highmem-192-metal` are whole machines.
     if product.contains("metal") {
         return None;
     }
@@ -110,7 +113,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        hypervisor_evidence(&Root::at(temp.path()))
+        hypervisor_evidence(&Root::at_directory(temp.path()))
     }
 
     #[test]

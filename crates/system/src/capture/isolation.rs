@@ -10,17 +10,19 @@ use crate::{Root, System};
 pub(super) fn read_isolation(system: &System) -> Isolation {
     let root = system.root();
     let online = system.cpus();
-    let command_line = root.optional("proc/cmdline").unwrap_or_default();
+    let command_line = root
+        .read_text_if_readable("proc/cmdline")
+        .unwrap_or_default();
     let isolation = Isolation {
-        isolcpus: listed_places(root, "isolated", &online),
-        nohz_full: listed_places(root, "nohz_full", &online),
+        isolcpus: read_online_places_of_cpu_list(root, "isolated", &online),
+        nohz_full: read_online_places_of_cpu_list(root, "nohz_full", &online),
         managed_irq: command_line
             .split_whitespace()
             .filter_map(|word| word.strip_prefix("isolcpus="))
             .any(|list| list.split(',').any(|flag| flag == "managed_irq")),
         ..Isolation::default()
     };
-    // A cpuset can isolate all that are left.
+    // A cpuset can isolate all CPUs that are left.
     let left = (0..online.len()).any(|cpu| isolation.is_housekeeping(cpu));
     if left {
         isolation
@@ -29,10 +31,13 @@ pub(super) fn read_isolation(system: &System) -> Isolation {
     }
 }
 
-/// The CPUs in a list of the kernel, by place among online CPUs.
-fn listed_places(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
-    let text = root.optional(&format!("{CPUS}/{file}"));
-    let list = text.as_deref().and_then(cpus::parse).unwrap_or_default();
+/// Reads a list of CPUs from a file of the kernel, and turns it into places among online CPUs.
+fn read_online_places_of_cpu_list(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
+    let text = root.read_text_if_readable(&format!("{CPUS}/{file}"));
+    let list = text
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .unwrap_or_default();
     list.iter()
         .filter_map(|cpu| online.iter().position(|other| other == cpu))
         .collect()

@@ -10,7 +10,7 @@ use wakepath_hardware::machine::{
 use wakepath_hardware::recorded::RecordedPolicy;
 use wakepath_units::{Kilohertz, cpus};
 
-use super::cpufreq::frequency_policy;
+use super::cpufreq::read_frequency_policy;
 use crate::System;
 use crate::topology::{CPUS, StateInfo};
 
@@ -47,28 +47,28 @@ const STEP_KHZ: usize = 100_000;
 ///
 /// # Errors
 /// The reason for keeping a single cluster.
-pub(super) fn split(
+pub(super) fn split_cluster_by_core_type(
     system: &System,
     machine: &mut Machine,
     cores: &[String],
 ) -> Result<(), String> {
-    let groups = groups(system, cores);
+    let groups = group_cpus_by_core_type(system, cores);
     if groups.len() < 2 || machine.cluster.len() != 1 {
         return Ok(());
     }
     let online = system.cpus();
-    let runs = runs(&groups, &online);
+    let runs = consecutive_runs_by_core_type(&groups, &online);
     let together: Vec<usize> = runs.iter().flat_map(|(_, cpus)| cpus).copied().collect();
     if together != online {
         return Err("the lists of their CPUs overlap".to_owned());
     }
     let described = groups.iter().enumerate().map(|(index, cpus)| {
-        let core = place(&online, cpus[0]).and_then(|place| cores.get(place));
-        core_kind(system, cpus, index, core)
+        let core = place_among_online(&online, cpus[0]).and_then(|place| cores.get(place));
+        describe_core_kind(system, cpus, index, core)
             .ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
     let mut kinds = described.collect::<Result<Vec<CoreKind>, _>>()?;
-    // Kernel capacities are relative to the biggest CPU, which may be offline.
+    // The kernel's capacities are relative to the biggest CPU, which may be offline.
     let most = kinds.iter().map(|kind| kind.capacity).max().unwrap_or(1024);
     for kind in &mut kinds {
         kind.capacity = kind.capacity * 1024 / most;
@@ -78,16 +78,21 @@ pub(super) fn split(
         .map(|(kind, cpus)| (*kind, cpus.len()))
         .collect();
     machine
-        .split_by_run(&kinds, &lengths)
+        .split_cluster_by_runs(&kinds, &lengths)
         .map_err(|e| e.to_string())
 }
 
-/// CPUs of a kind that follow each other, with the place of their group, in the order of the CPUs. Arrow Lake has
-/// clusters of efficiency cores between its performance cores.
-fn runs(groups: &[Vec<usize>], online: &[usize]) -> Vec<(usize, Vec<usize>)> {
+/// Runs of consecutive CPUs of a core type, each with the index of its type. Arrow Lake has clusters of efficiency
+/// cores between its performance cores.
+fn consecutive_runs_by_core_type(
+    groups: &[Vec<usize>],
+    online: &[usize],
+) -> Vec<(usize, Vec<usize>)> {
     let mut runs = Vec::new();
     for (kind, group) in groups.iter().enumerate() {
-        let split = group.chunk_by(|a, b| place(online, *a).map(|at| at + 1) == place(online, *b));
+        let split = group.chunk_by(|a, b| {
+            place_among_online(online, *a).map(|at| at + 1) == place_among_online(online, *b)
+        });
         runs.extend(split.map(|cpus| (kind, cpus.to_vec())));
     }
     runs.sort_by_key(|(_, cpus)| cpus.first().copied());
@@ -95,16 +100,16 @@ fn runs(groups: &[Vec<usize>], online: &[usize]) -> Vec<(usize, Vec<usize>)> {
 }
 
 /// Place of a CPU among those that are online.
-fn place(online: &[usize], cpu: usize) -> Option<usize> {
+fn place_among_online(online: &[usize], cpu: usize) -> Option<usize> {
     online.iter().position(|other| *other == cpu)
 }
 
 /// CPUs by core type: from Intel's devices, else by capacity. Without capacity files, Intel's low-power cores are
 /// told by lower clocks than their neighbours, Arm's types by name.
-fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
+fn group_cpus_by_core_type(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     let online = system.cpus();
-    let mut groups = listed(system);
-    // Lists that leave CPUs out make no sense.
+    let mut groups = online_cpus_of_intel_devices(system);
+    // Lists of Intel's devices that leave CPUs out are not used.
     let is_listed = groups.iter().flatten().collect::<BTreeSet<_>>().len() == online.len();
     if !is_listed {
         groups = vec![online.clone()];
@@ -119,16 +124,16 @@ fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     };
     groups
         .iter()
-        .flat_map(|group| group.chunk_by(|a, b| sizes.are_alike(*a, *b)))
+        .flat_map(|group| group.chunk_by(|a, b| sizes.have_same_core_type(*a, *b)))
         .map(<[usize]>::to_vec)
         .collect()
 }
 
-/// Signs of the sizes of cores.
+/// What tells the core types of a machine's CPUs apart.
 struct CoreSizes<'a> {
     system: &'a System,
     online: &'a [usize],
-    /// Arm's core types by place of the CPU.
+    /// Names of Arm's core types, by the CPU's place among online CPUs.
     cores: &'a [String],
     /// Whether Intel's devices list all CPUs.
     is_listed: bool,
@@ -136,30 +141,32 @@ struct CoreSizes<'a> {
 
 impl CoreSizes<'_> {
     /// Whether two CPUs have the same core type.
-    fn are_alike(&self, a: usize, b: usize) -> bool {
-        let (size, other) = (self.size(a), self.size(b));
-        let one_core = capacity(self.system, a).is_some() || self.core_name(a) == self.core_name(b);
+    fn have_same_core_type(&self, a: usize, b: usize) -> bool {
+        let (size, other) = (self.relative_size(a), self.relative_size(b));
+        let one_core =
+            read_cpu_capacity(self.system, a).is_some() || self.core_name(a) == self.core_name(b);
         size.min(other) >= SAME_KIND * size.max(other) && one_core
     }
 
-    /// Capacity of a CPU. Clocks within a core type differ slightly by rank, so they count only where devices list CPUs.
-    fn size(&self, cpu: usize) -> f64 {
-        let size = capacity(self.system, cpu).or_else(|| {
-            let policy = cpufreq_policy(self.system, cpu).filter(|_| self.is_listed);
+    /// Size of a CPU's core for comparison: its capacity, or else its highest clock. Clocks within a core type differ
+    /// slightly by rank, so they count only where devices list CPUs.
+    fn relative_size(&self, cpu: usize) -> f64 {
+        let size = read_cpu_capacity(self.system, cpu).or_else(|| {
+            let policy = read_policy_of_cpu(self.system, cpu).filter(|_| self.is_listed);
             policy.map(|policy| policy.max.0)
         });
         f64::from(size.unwrap_or(1024))
     }
 
     fn core_name(&self, cpu: usize) -> Option<&String> {
-        self.cores.get(place(self.online, cpu)?)
+        self.cores.get(place_among_online(self.online, cpu)?)
     }
 }
 
 /// Online CPUs for each of Intel's devices; empty with fewer than two devices.
-fn listed(system: &System) -> Vec<Vec<usize>> {
+fn online_cpus_of_intel_devices(system: &System) -> Vec<Vec<usize>> {
     let root = system.root();
-    let names = root.names(DEVICES);
+    let names = root.list_names(DEVICES);
     let devices: Vec<&String> = names
         .iter()
         .filter(|name| name.starts_with("cpu_"))
@@ -172,7 +179,8 @@ fn listed(system: &System) -> Vec<Vec<usize>> {
     }
     let online = system.cpus();
     let lists = devices.into_iter().filter_map(|name| {
-        let list = cpus::parse(&root.optional(&format!("{DEVICES}/{name}/cpus"))?)?;
+        let list =
+            cpus::parse_cpu_list(&root.read_text_if_readable(&format!("{DEVICES}/{name}/cpus"))?)?;
         Some(
             online
                 .iter()
@@ -184,29 +192,29 @@ fn listed(system: &System) -> Vec<Vec<usize>> {
     lists.collect()
 }
 
-/// Capacity of a CPU as the kernel tells it.
-fn capacity(system: &System, cpu: usize) -> Option<u32> {
+/// Reads the capacity of a CPU from the kernel.
+fn read_cpu_capacity(system: &System, cpu: usize) -> Option<u32> {
     let path = format!("{CPUS}/cpu{cpu}/cpu_capacity");
-    let capacity = system.root().number(&path)?;
+    let capacity = system.root().read_number_if_readable(&path)?;
     u32::try_from(capacity)
         .ok()
         .filter(|c| (1..=1024).contains(c))
 }
 
 /// A CPU's cpufreq policy; the policy's number is its first online CPU.
-fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
+fn read_policy_of_cpu(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
-    let related = system.root().optional(&path);
-    let related_cpus = related.as_deref().and_then(cpus::parse);
+    let related = system.root().read_text_if_readable(&path);
+    let related_cpus = related.as_deref().and_then(cpus::parse_cpu_list);
     let listed = system.cpufreq_policies().into_iter();
-    let own = listed.filter(|number| system.policy_cpus(*number).contains(&cpu));
+    let own = listed.filter(|number| system.cpus_of_cpufreq_policy(*number).contains(&cpu));
     let mut numbers = related_cpus.into_iter().flatten().chain(own).chain([cpu]);
-    numbers.find_map(|number| frequency_policy(system.root(), number))
+    numbers.find_map(|number| read_frequency_policy(system.root(), number))
 }
 
-/// The core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores first.
-/// `core`: name of an Arm core.
-fn core_kind(
+/// Describes the core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores
+/// first. `core`: name of an Arm core.
+fn describe_core_kind(
     system: &System,
     alike: &[usize],
     index: usize,
@@ -214,9 +222,9 @@ fn core_kind(
 ) -> Option<CoreKind> {
     let root = system.root();
     let first = *alike.first()?;
-    let policy = cpufreq_policy(system, first)?;
+    let policy = read_policy_of_cpu(system, first)?;
     let mhz = policy.max.0 / 1000;
-    let (capacity, capacity_why) = match (capacity(system, first), index, core) {
+    let (capacity, capacity_why) = match (read_cpu_capacity(system, first), index, core) {
         (Some(told), ..) => (told, None),
         (None, _, Some(core)) if SMALL.contains(&core.as_str()) => {
             (mhz * SMALL_PERCENT / 100, Some(SMALL_CAPACITY_WHY))
@@ -233,8 +241,9 @@ fn core_kind(
         policy.available.iter().copied().collect()
     };
     points.insert(policy.max);
-    let siblings = root.optional(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
-    let list = siblings.as_deref().and_then(cpus::parse);
+    let siblings =
+        root.read_text_if_readable(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
+    let list = siblings.as_deref().and_then(cpus::parse_cpu_list);
     let threads = list.map_or(1, |list| list.len());
     Some(CoreKind {
         cpus: alike.len(),
@@ -254,9 +263,9 @@ fn core_kind(
 
 /// Gives each cluster its first CPU's idle states, where different from the machine's. Returns notes about facts that
 /// a machine file cannot express.
-pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> {
+pub(super) fn take_cluster_idle_states(system: &System, machine: &mut Machine) -> Vec<String> {
     let mut notes = Vec::new();
-    let tables = cluster_states(system, machine, &mut notes);
+    let tables = read_cluster_idle_states(system, machine, &mut notes);
     if tables.iter().all(|table| *table == tables[0]) || tables.iter().any(Vec::is_empty) {
         return notes;
     }
@@ -264,7 +273,7 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
     for state in &mut changed.idle_state {
         state.disabled = tables
             .iter()
-            .all(|table| find(table, &state.name).is_none_or(|own| own.disabled));
+            .all(|table| find_state_named(table, &state.name).is_none_or(|own| own.disabled));
     }
     for (cluster, table) in changed.cluster.iter_mut().zip(&tables) {
         let unknown = table
@@ -277,7 +286,7 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
             )
         }));
         for state in &changed.idle_state {
-            override_state(cluster, state, find(table, &state.name));
+            override_differing_state(cluster, state, find_state_named(table, &state.name));
         }
     }
     match changed.check() {
@@ -290,7 +299,7 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
 }
 
 /// Idle states of each cluster's first CPU. Notes clusters whose CPUs differ.
-fn cluster_states(
+fn read_cluster_idle_states(
     system: &System,
     machine: &Machine,
     notes: &mut Vec<String>,
@@ -299,11 +308,11 @@ fn cluster_states(
     let mut all_states = Vec::new();
     for cluster in &machine.cluster {
         let tables = cpus.by_ref().take(cluster.cpus);
-        let mut tables = tables.map(|cpu| system.idle_states(cpu));
+        let mut tables = tables.map(|cpu| system.read_idle_states(cpu));
         let first = tables.next().unwrap_or_default();
-        // Each CPU is looked at, so that the next cluster begins behind the last one.
+        // Each CPU's states are read, so that the next cluster begins behind the last CPU.
         let differing = tables
-            .filter(|other| !declares_alike(&first, other))
+            .filter(|other| !declare_same_states(&first, other))
             .count();
         if differing > 0 {
             notes.push(format!(
@@ -317,29 +326,33 @@ fn cluster_states(
 }
 
 /// Gives a cluster its own version of a state of the machine, if the kernel's figures differ there.
-fn override_state(cluster: &mut Cluster, state: &MachineIdleState, told: Option<&StateInfo>) {
+fn override_differing_state(
+    cluster: &mut Cluster,
+    state: &MachineIdleState,
+    told: Option<&StateInfo>,
+) {
     let known = cluster
         .idle_state
         .iter_mut()
         .find(|own| own.name == state.name);
     if let Some(own) = known {
-        set_told_figures(own, state, told);
+        override_differing_figures(own, state, told);
         return;
     }
     let source = "wakepath machine capture: cpuidle of its first CPU";
-    let mut own = ClusterIdleState::named(&state.name, source);
-    set_told_figures(&mut own, state, told);
+    let mut own = ClusterIdleState::without_overrides(&state.name, source);
+    override_differing_figures(&mut own, state, told);
     if own.disabled || own.exit_latency_us.is_given() {
         cluster.idle_state.push(own);
     }
 }
 
-fn find<'a>(table: &'a [StateInfo], name: &str) -> Option<&'a StateInfo> {
+fn find_state_named<'a>(table: &'a [StateInfo], name: &str) -> Option<&'a StateInfo> {
     table.iter().find(|state| state.name == name)
 }
 
 /// Whether two CPUs declare the same states.
-fn declares_alike(a: &[StateInfo], b: &[StateInfo]) -> bool {
+fn declare_same_states(a: &[StateInfo], b: &[StateInfo]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|(a, b)| {
             a.name == b.name
@@ -350,7 +363,7 @@ fn declares_alike(a: &[StateInfo], b: &[StateInfo]) -> bool {
 }
 
 /// Sets a cluster's figures of a state where the kernel's differ from the machine's.
-fn set_told_figures(
+fn override_differing_figures(
     own: &mut ClusterIdleState,
     machine: &MachineIdleState,
     told: Option<&StateInfo>,
@@ -371,8 +384,8 @@ fn set_told_figures(
     if !differs {
         return;
     }
-    own.exit_latency_us = Figure::plain(exit);
-    own.target_residency_us = Figure::plain(residency);
+    own.exit_latency_us = Figure::covered_by_table_source(exit);
+    own.target_residency_us = Figure::covered_by_table_source(residency);
     if machine.true_exit_us.is_given() && declared > 0.0 {
         own.true_exit_us = Figure::assumed(
             machine.true_exit_us.value * exit / declared,

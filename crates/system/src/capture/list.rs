@@ -1,11 +1,12 @@
-//! Which files say something about power and latency, as patterns: `*` stands for any name in its place.
+//! Patterns of the files that say something about power and latency: `*` stands for any name in its place. Serial
+//! numbers and other names of a single device are left out, so that a captured machine can be shown to others.
 //!
 //! Serial numbers and other names of a single device are left out, so that a captured machine can be shown
 //! to others.
 
 /// Files copied unchanged.
 pub(super) const FILES: &[&str] = &[
-    // CPUs, idle states, frequencies.
+    // Patterns of files about CPUs, idle states and frequencies.
     "sys/devices/system/cpu/{online,possible,present,isolated,nohz_full}",
     "sys/devices/system/cpu/smt/{active,control}",
     "sys/devices/system/cpu/cpuidle/*",
@@ -23,9 +24,9 @@ pub(super) const FILES: &[&str] = &[
     "sys/devices/system/cpu/amd_pstate/*",
     "sys/kernel/debug/energy_model/*/*",
     "sys/kernel/debug/energy_model/*/*/*",
-    // Parameters of relevant modules.
+    // Patterns of files with parameters of relevant kernel modules.
     "sys/module/{cpuidle,haltpoll,cpuidle_haltpoll,intel_idle,processor,nvme,nvme_core,rcutree}/parameters/*",
-    // Drives, queues and interrupts.
+    // Patterns of files about drives, queues and interrupts.
     "sys/class/nvme/nvme*/{model,firmware_rev,state,transport,queue_count,numa_node,quirks}",
     "sys/class/nvme/nvme*/power/{control,pm_qos_latency_tolerance_us,runtime_status}",
     "sys/class/nvme/nvme*/device/{vendor,device,subsystem_vendor,subsystem_device,numa_node,current_link_speed,current_link_width,max_link_speed,max_link_width}",
@@ -41,7 +42,7 @@ pub(super) const FILES: &[&str] = &[
     "sys/class/powercap/*/{constraint_0_name,constraint_0_power_limit_uw,constraint_0_time_window_us}",
     "sys/class/powercap/*/{constraint_1_name,constraint_1_power_limit_uw,constraint_1_time_window_us}",
     "sys/class/power_supply/*/{type,scope,online,status}",
-    // Identity of machine and kernel.
+    // Patterns of files that identify machine and kernel.
     "sys/class/dmi/id/{sys_vendor,product_name,board_vendor,board_name,chassis_type}",
     "sys/firmware/acpi/pm_profile",
     "sys/hypervisor/type",
@@ -53,7 +54,7 @@ pub(super) const FILES: &[&str] = &[
     "proc/sys/kernel/{osrelease,ostype}",
 ];
 
-/// Relevant options in the kernel's configuration.
+/// Beginnings of the relevant options in the kernel's configuration.
 pub(super) const CONFIG: &[&str] = &[
     "CONFIG_HZ",
     "CONFIG_NO_HZ",
@@ -67,7 +68,7 @@ pub(super) const CONFIG: &[&str] = &[
     "CONFIG_HIGH_RES_TIMERS",
 ];
 
-/// Which words of the kernel's command line matter; others may name disks or people.
+/// Beginnings of the words on the kernel's command line that are captured; others may name disks or people.
 pub(super) const COMMAND_LINE: &[&str] = &[
     "intel_idle.",
     "intel_pstate",
@@ -96,15 +97,15 @@ pub(super) const COMMAND_LINE: &[&str] = &[
     "highres",
 ];
 
-/// `a/{b,c}/d` as `a/b/d` and `a/c/d`; braces are not nested and appear any number of times.
-pub(super) fn expand(pattern: &str) -> Vec<String> {
+/// Expands braces: `a/{b,c}/d` becomes `a/b/d` and `a/c/d`. Braces are not nested and appear any number of times.
+pub(super) fn expand_braces(pattern: &str) -> Vec<String> {
     let Some((head, rest)) = pattern.split_once('{') else {
         return vec![pattern.to_owned()];
     };
     let (choices, tail) = rest.split_once('}').unwrap_or((rest, ""));
     choices
         .split(',')
-        .flat_map(|choice| expand(&format!("{head}{choice}{tail}")))
+        .flat_map(|choice| expand_braces(&format!("{head}{choice}{tail}")))
         .collect()
 }
 
@@ -115,9 +116,9 @@ mod tests {
     #[test]
     fn braces_are_choices() {
         assert_eq!(
-            expand("a/{b,c}/{d,e}"),
+            expand_braces("a/{b,c}/{d,e}"),
             ["a/b/d", "a/b/e", "a/c/d", "a/c/e"]
         );
-        assert_eq!(expand("a/*"), ["a/*"]);
+        assert_eq!(expand_braces("a/*"), ["a/*"]);
     }
 }

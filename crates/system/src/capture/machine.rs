@@ -16,27 +16,30 @@ use wakepath_hardware::{Machine, machine::MachineError};
 use wakepath_units::{KernelVersion, Nanoseconds, cpus, printable};
 
 use super::class::MachineClass;
-use super::cpufreq::frequencies;
+use super::cpufreq::read_frequency_policies;
 use super::running::RunningPolicies;
-use super::{clocks, irq_time_accounting, kinds, power_limit, tick_rate};
+use super::{clocks, has_irq_time_accounting, kinds, power_limit, read_tick_rate};
 use crate::counters::RefusedState;
 use crate::nvme::ApstFeature;
-use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
+use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, parse_resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
 use crate::{Root, SettingKey, System, journal, nvme};
 
-/// Describes the machine below a root. Notes say what was assumed that other machines tell.
+/// Describes the machine below a root for the simulator. Notes say which figures are assumed that other machines tell.
 ///
 /// # Errors
 /// The files describe no valid machine.
-pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), MachineError> {
+pub fn describe_machine(
+    system: &System,
+    name: &str,
+) -> Result<(Machine, Vec<String>), MachineError> {
     let root = system.root();
     let class = MachineClass::read(root);
     let mut notes = vec![class.lender.to_string()];
-    let (states, states_assumed) = idle_states(system, &mut notes);
-    let (frequency, clock_assumed) = frequencies(system, &mut notes);
-    let record = recorded_system(system, name, &class, states, frequency);
-    let cores = core_names(system, &class);
+    let (states, states_assumed) = read_idle_states(system, &mut notes);
+    let (frequency, clock_assumed) = read_frequency_policies(system, &mut notes);
+    let record = as_recorded_system(system, name, &class, states, frequency);
+    let cores = list_arm_core_names(system, &class);
     let captured = Captured {
         lender: &class.lender,
         cores: &cores,
@@ -49,34 +52,35 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     );
     take_kernel_version(&record.kernel, &mut machine, &mut notes);
     take_kernel_config(root, &mut machine, &mut notes);
-    take_threads(system, &mut machine);
-    take_performance_scale(system, &cpu_flags(root), &mut machine);
+    take_threads_per_core(system, &mut machine);
+    take_performance_scale(system, &read_cpu_flags(root), &mut machine);
     let scale = machine.cluster[0].cppc.as_ref();
     let scale_assumed = scale.and_then(|cppc| cppc.assumed.as_ref());
     notes.extend(scale_assumed.map(|why| format!("amd-pstate's scale of performances: {why}")));
-    notes.extend(base_clock_note(root, &record.frequency));
-    machine.power_limit = power_limit::read(root, &machine).filter(|_| machine.has_power());
+    notes.extend(explain_base_clock_source(root, &record.frequency));
+    machine.power_limit = power_limit::read_power_limit(root, &machine)
+        .filter(|_| machine.has_cpu_or_package_power());
     machine.isolation = super::isolation::read_isolation(system);
-    machine.latency_requests = latency_requests(system);
-    mark_assumed(&mut machine, clock_assumed, states_assumed);
-    if let Err(why) = kinds::split(system, &mut machine, &cores) {
+    machine.latency_requests = read_foreign_latency_requests(system);
+    mark_assumed_clocks_and_states(&mut machine, clock_assumed, states_assumed);
+    if let Err(why) = kinds::split_cluster_by_core_type(system, &mut machine, &cores) {
         notes.push(format!(
             "cores of several kinds: {why}; the machine has those of the first"
         ));
     }
-    machine.take_cores(&cores, &class.lender)?;
-    notes.extend(kinds::own_states(system, &mut machine));
+    machine.take_core_names_and_powers(&cores, &class.lender)?;
+    notes.extend(kinds::take_cluster_idle_states(system, &mut machine));
     if class.guest.is_some() {
-        notes.extend(assume_host_states(system, &mut machine));
+        notes.extend(mark_guest_states_as_assumed(system, &mut machine));
     }
-    assume_residencies(system, &mut machine, &mut notes);
-    notes.extend(disable_refused(system, &mut machine));
-    notes.extend(clocks::without_boost(system, &mut machine));
-    notes.extend(clocks::within_limits(system, &mut machine));
+    mark_untold_residencies(system, &mut machine, &mut notes);
+    notes.extend(disable_refused_states(system, &mut machine));
+    notes.extend(clocks::remove_boost_clocks_if_off(system, &mut machine));
+    notes.extend(clocks::remove_clocks_above_limits(system, &mut machine));
     take_drives(system, &mut machine, &mut notes);
     match RunningPolicies::read(system, &machine) {
         Ok(running) => {
-            machine.runs = Some(running.text());
+            machine.runs = Some(running.to_machine_file_text());
             notes.extend(running.notes);
         }
         Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
@@ -84,8 +88,8 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     Ok((machine, notes))
 }
 
-/// The machine as a recording would have it.
-fn recorded_system(
+/// The captured machine in the form of a recorded system.
+fn as_recorded_system(
     system: &System,
     name: &str,
     class: &MachineClass,
@@ -93,40 +97,43 @@ fn recorded_system(
     frequency: Vec<RecordedPolicy>,
 ) -> RecordedSystem {
     let root = system.root();
-    let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
-    let governor = system.idle_governor();
+    let driver = root.read_text_if_readable(&format!("{CPUS}/cpuidle/current_driver"));
+    let governor = system.read_idle_governor();
     RecordedSystem {
         name: name.to_owned(),
-        cpu_model: shown(&class.processor.name),
+        cpu_model: escape_control_characters(&class.processor.name),
         family_model: class.processor.family_model(),
         kernel: root
-            .optional("proc/sys/kernel/osrelease")
-            .map_or_else(|| "unknown".to_owned(), |text| shown(&text)),
+            .read_text_if_readable("proc/sys/kernel/osrelease")
+            .map_or_else(
+                || "unknown".to_owned(),
+                |text| escape_control_characters(&text),
+            ),
         idle: Some(RecordedIdle {
-            driver: shown(driver.as_deref().unwrap_or("none")),
-            governor: shown(governor.as_deref().unwrap_or("none")),
+            driver: escape_control_characters(driver.as_deref().unwrap_or("none")),
+            governor: escape_control_characters(governor.as_deref().unwrap_or("none")),
             recorded_cpus: system.cpus().len().max(1),
             states,
         }),
         frequency,
         hwp_dynamic_boost: root
-            .number(&format!("{CPUS}/intel_pstate/hwp_dynamic_boost"))
+            .read_number_if_readable(&format!("{CPUS}/intel_pstate/hwp_dynamic_boost"))
             .map(|n| n != 0),
-        intel_pstate_status: root.optional(&format!("{CPUS}/intel_pstate/status")),
+        intel_pstate_status: root.read_text_if_readable(&format!("{CPUS}/intel_pstate/status")),
         processor: None,
         source: "wakepath machine capture".to_owned(),
     }
 }
 
-/// Sets the kernel's version: the nearest known one, if its policies are not known.
+/// Sets the machine's kernel version: the nearest known one, if the running kernel's policies are not known.
 fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
-    match KernelVersion::of_release(release) {
+    match KernelVersion::from_release_name(release) {
         Ok(kernel) => {
             machine.kernel = Some(kernel);
             machine.kernel_from = Some(format!("the running kernel, {release}"));
         }
         Err(error) => {
-            machine.kernel = KernelVersion::nearest(release);
+            machine.kernel = KernelVersion::nearest_supported(release);
             machine.kernel_from = machine.kernel.map(|kernel| {
                 format!("{kernel} is the nearest that is known to the running {release}")
             });
@@ -135,17 +142,19 @@ fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<Str
     }
 }
 
-/// Sets what the configuration of the running kernel tells.
+/// Sets what the running kernel's configuration tells: tick rate and accounting of interrupt time.
 fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
-    match tick_rate(root) {
-        Some(hz) => machine.hz = Figure::sourced(hz as f64, "CONFIG_HZ of the running kernel"),
+    match read_tick_rate(root) {
+        Some(hz) => {
+            machine.hz = Figure::with_own_source(hz as f64, "CONFIG_HZ of the running kernel")
+        }
         None => notes.push(format!(
             "the kernel's configuration cannot be read; HZ is assumed to be {}",
             machine.hz.value
         )),
     }
-    if let Some(counts) = irq_time_accounting(root) {
-        machine.irq_time_accounting = Figure::sourced(
+    if let Some(counts) = has_irq_time_accounting(root) {
+        machine.irq_time_accounting = Figure::with_own_source(
             f64::from(u8::from(counts)),
             "CONFIG_IRQ_TIME_ACCOUNTING of the running kernel",
         );
@@ -153,7 +162,7 @@ fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String
 }
 
 /// Marks clocks and idle states that are assumed, with the reasons.
-fn mark_assumed(
+fn mark_assumed_clocks_and_states(
     machine: &mut Machine,
     clock_assumed: Option<String>,
     states_assumed: Option<String>,
@@ -171,8 +180,8 @@ fn mark_assumed(
     }
 }
 
-/// Says where the base clock is from, if not from cpufreq.
-fn base_clock_note(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
+/// A note that says where the base clock is from, if not from cpufreq.
+fn explain_base_clock_source(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
     let first = policies.first()?;
     let path = format!("{CPUS}/cpufreq/policy{}/base_frequency", first.policy);
     let base = first.base.filter(|_| !root.exists(&path))?;
@@ -183,12 +192,12 @@ fn base_clock_note(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
 }
 
 /// Text from firmware or hypervisor, with control characters escaped.
-fn shown(text: &str) -> String {
-    printable::one_line(text).into_owned()
+fn escape_control_characters(text: &str) -> String {
+    printable::escape_for_one_line(text).into_owned()
 }
 
 /// Arm core names by online CPU, where known.
-fn core_names(system: &System, class: &MachineClass) -> Vec<String> {
+fn list_arm_core_names(system: &System, class: &MachineClass) -> Vec<String> {
     let cores = &class.processor.cores;
     let online = system.cpus();
     // `/proc/cpuinfo` lists online CPUs in sequence.
@@ -203,22 +212,22 @@ fn core_names(system: &System, class: &MachineClass) -> Vec<String> {
     }
 }
 
-/// Number of processors, from the topology of online CPUs.
+/// Number of processor packages, from the topology of online CPUs.
 fn count_sockets(system: &System) -> usize {
     let packages: BTreeSet<u64> = system
         .cpus()
         .into_iter()
         .filter_map(|cpu| {
             let topology = system.root().folder(format!("{CPUS}/cpu{cpu}/topology"));
-            topology.number("physical_package_id")
+            topology.read_number_if_readable("physical_package_id")
         })
         .collect();
     packages.len().max(1)
 }
 
-/// Marks facts unknowable in a guest. The processor itself enters states by MWAIT; a halt goes to the host, which may
-/// poll or sleep.
-fn assume_host_states(system: &System, machine: &mut Machine) -> Option<String> {
+/// Marks what a guest cannot know about its idle states. The processor itself enters states by MWAIT; a halt goes to
+/// the host, which may poll or sleep. Returns a note.
+fn mark_guest_states_as_assumed(system: &System, machine: &mut Machine) -> Option<String> {
     let first = *system.cpus().first()?;
     let mut names = Vec::new();
     for state in &mut machine.idle_state {
@@ -235,18 +244,21 @@ fn assume_host_states(system: &System, machine: &mut Machine) -> Option<String> 
 
 /// Whether the processor enters a state by MWAIT, by the driver's description.
 fn is_entered_by_mwait(system: &System, cpu: usize, name: &str) -> bool {
-    let states = system.idle_states(cpu);
+    let states = system.read_idle_states(cpu);
     let state = states.iter().find(|state| state.name == name);
     state.is_some_and(|state| {
         let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}/desc", state.index);
-        let description = system.root().optional(&path).unwrap_or_default();
+        let description = system
+            .root()
+            .read_text_if_readable(&path)
+            .unwrap_or_default();
         description.contains("MWAIT")
     })
 }
 
-/// Disables states that the firmware refuses: the machine effectively lacks them.
-fn disable_refused(system: &System, machine: &mut Machine) -> Option<String> {
-    let refused = system.refused_states();
+/// Disables idle states that the firmware refuses: the machine effectively lacks them. Returns a note.
+fn disable_refused_states(system: &System, machine: &mut Machine) -> Option<String> {
+    let refused = system.find_mostly_refused_states();
     let names: BTreeSet<&str> = refused.iter().map(|state| state.name.as_str()).collect();
     let mut tried = machine.clone();
     for state in &mut tried.idle_state {
@@ -261,22 +273,29 @@ fn disable_refused(system: &System, machine: &mut Machine) -> Option<String> {
         return None;
     }
     *machine = tried;
-    let shares: Vec<String> = refused.iter().map(describe_refused).collect();
+    let shares: Vec<String> = refused.iter().map(refused_state_with_share).collect();
     Some(format!(
         "states that are off here, because most attempts to enter them are refused: {}",
         shares.join(", ")
     ))
 }
 
-/// A refused state with its share: 99.97 % is not 100 %.
-fn describe_refused(state: &RefusedState) -> String {
-    format!("{} ({} %)", state.name, (100.0 * state.share()).floor())
+/// Name of a refused idle state with its share in percent, rounded down: 99.97 % is not 100 %.
+fn refused_state_with_share(state: &RefusedState) -> String {
+    format!(
+        "{} ({} %)",
+        state.name,
+        (100.0 * state.refused_share()).floor()
+    )
 }
 
-/// Marks the residencies that the kernel does not tell.
-fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+/// Marks target residencies that the kernel does not tell as assumed.
+fn mark_untold_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     const WHY: &str = "twice the exit latency, as acpi_idle takes it: this kernel tells none";
-    let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
+    let states = system
+        .cpus()
+        .first()
+        .map(|cpu| system.read_idle_states(*cpu));
     let mut assumed = states
         .into_iter()
         .flatten()
@@ -296,29 +315,29 @@ fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<St
     }
 }
 
-/// Idle states of the first CPU, with the reason if assumed.
-fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
+/// Reads the idle states of the first CPU, with the reason if they are assumed.
+fn read_idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
     let cpus = system.cpus();
-    let first = cpus.first().map(|cpu| system.idle_states(*cpu));
+    let first = cpus.first().map(|cpu| system.read_idle_states(*cpu));
     let declared = first.unwrap_or_default();
-    if let Some(word) = system.forced_polling() {
+    if let Some(word) = system.polling_word_on_command_line() {
         notes.push(format!(
             "`{word}` on the kernel's command line: idle CPUs poll and enter no idle state"
         ));
-        return (only_state("POLL", 0, true), None);
+        return (single_state_table("POLL", 0, true), None);
     }
-    let missing = match IdleStates::new(declared.iter().map(declared_state).collect()) {
+    let missing = match IdleStates::new(declared.iter().map(to_declared_state).collect()) {
         Ok(states) => return (states, None),
         Err(_) if declared.is_empty() => "no cpuidle driver".to_owned(),
         Err(why) => format!("the idle states cannot be taken over ({why})"),
     };
     let why = format!("{missing}: the architecture's halt, with the least that a kernel declares");
     notes.push(why.clone());
-    (only_state("HALT", 1, false), Some(why))
+    (single_state_table("HALT", 1, false), Some(why))
 }
 
-/// A state as the kernel declares it.
-fn declared_state(state: &StateInfo) -> IdleState {
+/// An idle state as the kernel declares it to governors.
+fn to_declared_state(state: &StateInfo) -> IdleState {
     IdleState {
         name: state.name.clone(),
         exit_latency: Nanoseconds::from_micros(state.latency_us),
@@ -328,8 +347,8 @@ fn declared_state(state: &StateInfo) -> IdleState {
     }
 }
 
-/// A table with a single state; `us`: exit latency and target residency.
-fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
+/// A table with a single idle state; `us`: exit latency and target residency.
+fn single_state_table(name: &str, us: u64, polling: bool) -> IdleStates {
     let state = IdleState {
         name: name.to_owned(),
         exit_latency: Nanoseconds::from_micros(us),
@@ -342,18 +361,18 @@ fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
 }
 
 /// The latency requests in force, except for those of a running wakepath: a lease of the daemon is over in a moment.
-fn latency_requests(system: &System) -> Vec<LatencyRequest> {
+fn read_foreign_latency_requests(system: &System) -> Vec<LatencyRequest> {
     let key: Option<SettingKey> = "system-latency".parse().ok();
-    let system_limit = key.and_then(|key| system.read(&key).ok());
+    let system_limit = key.and_then(|key| system.read_setting(&key).ok());
     let mut requests: Vec<LatencyRequest> = system_limit
         .and_then(|us| us.parse().ok())
         .filter(|us| *us < NO_SYSTEM_LATENCY_LIMIT_US)
-        .map(LatencyRequest::system)
+        .map(LatencyRequest::system_wide)
         .into_iter()
         .collect();
-    let held = match journal::holder(system.root()) {
-        Some(_) => journal::held(system.root()).unwrap_or_default(),
-        // Left behind by a killed process.
+    let held = match journal::lock_holder(system.root()) {
+        Some(_) => journal::list_held_settings(system.root()).unwrap_or_default(),
+        // Without a holder of the lock, requests in the journal are left behind by a killed process, and count.
         None => Vec::new(),
     };
     let mut cpus_by_limit: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -361,10 +380,10 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
         let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<SettingKey>() else {
             continue;
         };
-        let Ok(limit) = system.read(&key) else {
+        let Ok(limit) = system.read_setting(&key) else {
             continue;
         };
-        let us = resume_limit_us(&limit).filter(|us| *us <= MAX_LATENCY_REQUEST_US);
+        let us = parse_resume_limit_us(&limit).filter(|us| *us <= MAX_LATENCY_REQUEST_US);
         if let Some(us) = us
             && !held.contains(&(key, Some(limit)))
         {
@@ -379,9 +398,11 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
     requests
 }
 
-/// Flags of the first CPU.
-fn cpu_flags(root: &Root) -> String {
-    let text = root.optional("proc/cpuinfo").unwrap_or_default();
+/// The flags of the first CPU in `/proc/cpuinfo`.
+fn read_cpu_flags(root: &Root) -> String {
+    let text = root
+        .read_text_if_readable("proc/cpuinfo")
+        .unwrap_or_default();
     let flags = text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
         (key.trim() == "flags").then(|| value.to_owned())
@@ -399,21 +420,24 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         return;
     };
     let policy = root.folder(format!("{CPUS}/cpufreq/policy{first}"));
-    let driver = policy.optional("scaling_driver");
+    let driver = policy.read_text_if_readable("scaling_driver");
     if !matches!(driver.as_deref(), Some("amd-pstate" | "amd-pstate-epp")) {
         return;
     }
     let cluster = &machine.cluster[0];
-    let Some(mut cppc) = told_scale(root, first, flags)
-        .or_else(|| untold_scale(cluster, policy.number("amd_pstate_lowest_nonlinear_freq")))
-    else {
+    let Some(mut cppc) = read_performance_scale(root, first, flags).or_else(|| {
+        estimate_performance_scale(
+            cluster,
+            policy.read_number_if_readable("amd_pstate_lowest_nonlinear_freq"),
+        )
+    }) else {
         return;
     };
     let cores = system.cpus().into_iter().step_by(cluster.threads_per_core);
     let ranks: Option<Vec<u8>> = cores
         .map(|cpu| {
             let policy = root.folder(format!("{CPUS}/cpufreq/policy{cpu}"));
-            policy.small_number("amd_pstate_prefcore_ranking")
+            policy.read_small_number("amd_pstate_prefcore_ranking")
         })
         .collect();
     if let Some(ranks) = ranks.filter(|ranks| ranks.windows(2).any(|w| w[0] != w[1])) {
@@ -433,29 +457,29 @@ fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         371.0,
         "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms",
     );
-    // Firmware may report impossible values.
+    // Firmware may report an impossible performance scale.
     if tried.check().is_ok() {
         *machine = tried;
     }
 }
 
-/// The performance scale that firmware and driver tell for a CPU.
-fn told_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
+/// Reads a CPU's performance scale from firmware and driver; `None` if they tell none.
+fn read_performance_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
     let firmware = root.folder(format!("{CPUS}/cpu{cpu}/acpi_cppc"));
     let driver = root.folder(format!("{CPUS}/cpufreq/policy{cpu}"));
     Some(Cppc {
-        // With preferred cores the firmware's is a rank.
+        // With preferred cores, the firmware's highest performance is a rank.
         highest: driver
-            .small_number("amd_pstate_highest_perf")
-            .or_else(|| firmware.small_number("highest_perf"))?,
-        nominal: firmware.small_number("nominal_perf")?,
-        lowest_nonlinear: firmware.small_number("lowest_nonlinear_perf")?,
-        lowest: firmware.small_number("lowest_perf")?,
-        nominal_mhz: firmware.small_number("nominal_freq")?,
-        lowest_mhz: firmware.small_number("lowest_freq")?,
+            .read_small_number("amd_pstate_highest_perf")
+            .or_else(|| firmware.read_small_number("highest_perf"))?,
+        nominal: firmware.read_small_number("nominal_perf")?,
+        lowest_nonlinear: firmware.read_small_number("lowest_nonlinear_perf")?,
+        lowest: firmware.read_small_number("lowest_perf")?,
+        nominal_mhz: firmware.read_small_number("nominal_freq")?,
+        lowest_mhz: firmware.read_small_number("lowest_freq")?,
         registers: flags.split_whitespace().any(|flag| flag == "cppc"),
         ranking: Vec::new(),
-        preferred_cores: root.optional(PREFCORE).as_deref() != Some("disabled"),
+        preferred_cores: root.read_text_if_readable(PREFCORE).as_deref() != Some("disabled"),
         assumed: None,
         ramp_ms: Figure::assumed(
             2.0,
@@ -465,8 +489,11 @@ fn told_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
     })
 }
 
-/// A substitute scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
-fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<Cppc> {
+/// A substitute performance scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
+fn estimate_performance_scale(
+    cluster: &Cluster,
+    lowest_nonlinear_khz: Option<u64>,
+) -> Option<Cppc> {
     const LIKE: &str = "ryzen-8840u";
     let (lowest, highest) = (cluster.opps.first()?.khz, cluster.opps.last()?.khz);
     let like = Machine::find(LIKE).ok()?.cluster.first()?.cppc.clone()?;
@@ -479,7 +506,7 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     let lowest_performance = steps(f64::from(lowest));
     Some(Cppc {
         lowest: lowest_performance,
-        // Older drivers load only where the lowest clock is below this one.
+        // Older amd-pstate drivers load only where the lowest clock is below the lowest non-linear clock.
         lowest_nonlinear: lowest_nonlinear.max((lowest_performance + 1).min(like.nominal)),
         nominal_mhz: (step_khz * f64::from(like.nominal) / 1e3) as u32,
         lowest_mhz: lowest / 1000,
@@ -491,20 +518,23 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     })
 }
 
-/// Sets hardware threads per core, from the topology.
-fn take_threads(system: &System, machine: &mut Machine) {
+/// Sets the machine's hardware threads per core, from the topology.
+fn take_threads_per_core(system: &System, machine: &mut Machine) {
     let cluster = &mut machine.cluster[0];
     let Some(first) = system.cpus().first().copied() else {
         return;
     };
     let list = format!("{CPUS}/cpu{first}/topology/thread_siblings_list");
-    let told = system.root().optional(&list);
-    let threads = told.as_deref().and_then(cpus::parse).map_or(0, |l| l.len());
+    let told = system.root().read_text_if_readable(&list);
+    let threads = told
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .map_or(0, |l| l.len());
     if threads == 0 || !cluster.cpus.is_multiple_of(threads) {
         return;
     }
     let before = std::mem::replace(&mut cluster.threads_per_core, threads);
-    // A clock drives whole cores.
+    // A shared clock drives whole cores.
     if cluster.clock_cpus == Some(before) {
         cluster.clock_cpus = Some(threads);
     }
@@ -515,10 +545,10 @@ fn take_threads(system: &System, machine: &mut Machine) {
 }
 
 /// Gives a machine's I/O path the hardware queues of a disk, if the block layer tells their number.
-pub fn describe_queues(system: &System, disk: &str, machine: &mut Machine) {
+pub fn take_disk_queues(system: &System, disk: &str, machine: &mut Machine) {
     let queues = system
         .root()
-        .numbered(&format!("sys/block/{disk}/mq"), "")
+        .list_entry_numbers(&format!("sys/block/{disk}/mq"), "")
         .len();
     if (1..65_536).contains(&queues) {
         machine.io_path.completion.queues = Some(queues);
@@ -528,33 +558,33 @@ pub fn describe_queues(system: &System, disk: &str, machine: &mut Machine) {
     }
 }
 
-/// Sets the drives with their power states, and the queues of the first.
+/// Sets the machine's drives with their power states, and the queues of the first drive.
 fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     let root = system.root();
-    if let Some(disk) = system.disks().into_iter().next() {
-        describe_queues(system, &disk, machine);
+    if let Some(disk) = system.drive_block_devices().into_iter().next() {
+        take_disk_queues(system, &disk, machine);
     }
-    let names = system.drives();
+    let names = system.nvme_drive_names();
     if names.is_empty() {
         notes.push("no NVMe controller; a typical drive stands in its place".to_owned());
     }
     let mut known = Vec::new();
     for name in names {
-        match nvme::identify(root, &name) {
+        match nvme::read_drive_identity(root, &name) {
             Ok(drive) => known.push(DriveModel {
                 source: format!("Identify Controller of {name}"),
-                in_force: Some(in_force(root, &name)),
+                in_force: Some(read_drive_settings_in_force(root, &name)),
                 device: Some(name),
-                ..DriveModel::declared(&drive)
+                ..DriveModel::from_declared_drive(&drive)
             }),
             Err(e) if e.kind() == ErrorKind::NotFound => notes.push(format!(
                 "{name} cannot be identified: there is no {} (only root can read what goes there)",
-                nvme::identify_file(&name)
+                nvme::captured_identity_path(&name)
             )),
             Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
         }
     }
-    if known.is_empty() && !system.drives().is_empty() {
+    if known.is_empty() && !system.nvme_drive_names().is_empty() {
         notes.push("a typical drive stands in for the one that cannot be identified".to_owned());
     }
     let mut drives = known.into_iter();
@@ -564,12 +594,12 @@ fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) 
     machine.other_drives = drives.collect();
 }
 
-/// Present power-management settings of a drive.
-fn in_force(root: &Root, name: &str) -> DriveInForce {
-    let feature = ApstFeature::get(&*nvme::admin(root, name)).ok();
+/// Reads the power-management settings that a drive has now.
+fn read_drive_settings_in_force(root: &Root, name: &str) -> DriveInForce {
+    let feature = ApstFeature::read_from_drive(&*nvme::open_drive_or_capture(root, name)).ok();
     let transitions = feature.iter().flat_map(|feature| feature.table.entries());
     DriveInForce {
-        latency_tolerance_us: nvme::latency_tolerance(root, name),
+        latency_tolerance_us: nvme::read_latency_tolerance(root, name),
         apst: feature.map(|feature| feature.enabled),
         table: transitions
             .filter(|entry| entry.timeout_ms > 0)
@@ -585,15 +615,19 @@ fn in_force(root: &Root, name: &str) -> DriveInForce {
 impl System {
     /// The word of the kernel's command line that makes idle CPUs poll and ignore cpuidle: `idle=poll` on x86, `nohlt`
     /// elsewhere (`idle_setup` in Linux 6.12 arch/x86/kernel/process.c, `cpu_idle_poll_setup` in kernel/sched/idle.c).
-    pub fn forced_polling(&self) -> Option<&'static str> {
+    pub fn polling_word_on_command_line(&self) -> Option<&'static str> {
         let root = self.root();
-        let text = root.optional("proc/cmdline").unwrap_or_default();
+        let text = root
+            .read_text_if_readable("proc/cmdline")
+            .unwrap_or_default();
         let words: Vec<&str> = text.split_whitespace().collect();
-        let processors = root.optional("proc/cpuinfo").unwrap_or_default();
+        let processors = root
+            .read_text_if_readable("proc/cpuinfo")
+            .unwrap_or_default();
         let is_x86 = processors
             .lines()
             .any(|line| line.starts_with("cpu family"));
-        // Captures without this file may be of either kind.
+        // Captures without the file of boot words may be of either kind.
         if (is_x86 || processors.is_empty()) && words.contains(&"idle=poll") {
             return Some("idle=poll");
         }
@@ -613,7 +647,7 @@ mod tests {
     fn words_that_force_polling_depend_on_the_processor() {
         let tree = tempfile::tempdir().unwrap();
         fs::create_dir(tree.path().join("proc")).unwrap();
-        let system = System::new(Root::at(tree.path()));
+        let system = System::new(Root::at_directory(tree.path()));
         for (cpuinfo, words, expected) in [
             ("cpu family\t: 6\n", "quiet idle=poll", Some("idle=poll")),
             ("cpu family\t: 6\n", "nohlt", None),
@@ -627,7 +661,11 @@ mod tests {
         ] {
             fs::write(tree.path().join("proc/cpuinfo"), cpuinfo).unwrap();
             fs::write(tree.path().join("proc/cmdline"), words).unwrap();
-            assert_eq!(system.forced_polling(), expected, "{cpuinfo}{words}");
+            assert_eq!(
+                system.polling_word_on_command_line(),
+                expected,
+                "{cpuinfo}{words}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Captures a machine as files: `wakepath machine capture`.
 //!
-//! [`Capture::read`] reads the files, [`Capture::write`] puts them into a directory laid out like `/`, and
+//! [`Capture::read`] reads the files, [`Capture::write_into_folder`] puts them into a directory laid out like `/`, and
 //! [`machine`] turns a root into a machine description.
 
 pub mod class;
@@ -39,75 +39,75 @@ const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
     (3072..4096, 0),
 ];
 
-/// Files of a capture beside those of the machine: the machine file, and a note about the capture.
+/// Files of a capture that the machine itself does not have: the machine file, and a note about the capture.
 pub const NOTES: [&str; 2] = ["machine.toml", "about.txt"];
 
 /// Top folders of a capture, and the journal for settings changed within the capture.
 const TOP: [&str; 5] = ["boot", "dev", "proc", "sys", "var/lib/wakepath"];
 
-/// Files of a machine.
+/// A captured machine: its files, and what is missing.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
-    /// Content by path below the root.
+    /// Content of the files, by path below the root.
     pub files: BTreeMap<String, Vec<u8>>,
     /// Unreadable files.
     pub missing: Vec<Missing>,
-    /// Facts that this machine hides, with reasons.
+    /// Facts that this machine hides though others show them, with reasons.
     pub hidden: Vec<String>,
 }
 
-/// An existing but unreadable file.
+/// A file that exists but could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// The file below the root.
+    /// Path of the unreadable file, below the root.
     pub path: String,
     /// The reason.
     pub why: String,
 }
 
 impl Capture {
-    /// Reads everything readable; nothing unreadable is an error.
+    /// Reads everything of a machine that can be read; nothing unreadable is an error.
     pub fn read(system: &System) -> Self {
         let mut capture = Self::default();
-        for pattern in list::FILES.iter().flat_map(|p| list::expand(p)) {
-            for path in find_matching(system.root(), &pattern) {
-                capture.add(system.root(), &path);
+        for pattern in list::FILES.iter().flat_map(|p| list::expand_braces(p)) {
+            for path in find_matching_files(system.root(), &pattern) {
+                capture.add_file(system.root(), &path);
             }
         }
-        capture.add_text(system.root(), "proc/cmdline", |text| {
+        capture.add_filtered_text(system.root(), "proc/cmdline", |text| {
             let words = text.split_whitespace();
             let kept: Vec<&str> = words
                 .filter(|word| list::COMMAND_LINE.iter().any(|head| word.starts_with(head)))
                 .collect();
             format!("{}\n", kept.join(" "))
         });
-        capture.add_config(system.root());
-        capture.add_request(system.root(), "dev/cpu_dma_latency");
-        // Kernels before 6.19 have none.
+        capture.add_kernel_config(system.root());
+        capture.add_latency_request(system.root(), "dev/cpu_dma_latency");
+        // Kernels before 6.19 do not have this device.
         let wakeup = "dev/cpu_wakeup_latency";
         if system.root().exists(wakeup) {
-            capture.add_request(system.root(), wakeup);
+            capture.add_latency_request(system.root(), wakeup);
         }
-        for drive in system.drives() {
-            capture.add_drive(system.root(), &drive);
+        for drive in system.nvme_drive_names() {
+            capture.add_drive_answers(system.root(), &drive);
         }
-        capture.hidden = hidden_facts(system);
+        capture.hidden = list_hidden_facts(system);
         capture
     }
 
-    fn add(&mut self, root: &Root, path: &str) {
-        match root.bytes(path) {
+    fn add_file(&mut self, root: &Root, path: &str) {
+        match root.read_bytes(path) {
             Ok(content) => {
                 self.files.insert(path.to_owned(), content);
             }
-            Err(SystemError::Read { source, .. }) => self.not_read(root, path, &source),
+            Err(SystemError::Read { source, .. }) => self.note_unread_file(root, path, &source),
             Err(_) => {}
         }
     }
 
-    fn not_read(&mut self, root: &Root, path: &str, why: &io::Error) {
-        // Files that nobody can read are for writing only.
-        let mode = root.kind(path).map(|(_, mode)| mode);
+    fn note_unread_file(&mut self, root: &Root, path: &str, why: &io::Error) {
+        // Files that nobody can read are for writing only, and are not noted.
+        let mode = root.type_and_permissions(path).map(|(_, mode)| mode);
         if mode.is_some_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
             return;
         }
@@ -120,16 +120,16 @@ impl Capture {
         });
     }
 
-    /// Adds a text file, after a filter `keep`.
-    fn add_text(&mut self, root: &Root, path: &str, keep: impl Fn(&str) -> String) {
-        self.add(root, path);
+    /// Adds a text file, filtered by `keep`.
+    fn add_filtered_text(&mut self, root: &Root, path: &str, keep: impl Fn(&str) -> String) {
+        self.add_file(root, path);
         if let Some(content) = self.files.get_mut(path) {
             *content = keep(&String::from_utf8_lossy(content)).into_bytes();
         }
     }
 
-    fn add_config(&mut self, root: &Root) {
-        let Some((path, text)) = kernel_config(root) else {
+    fn add_kernel_config(&mut self, root: &Root) {
+        let Some((path, text)) = read_kernel_config(root) else {
             return;
         };
         let lines: Vec<&str> = text
@@ -140,40 +140,41 @@ impl Capture {
             .insert(path, (lines.join("\n") + "\n").into_bytes());
     }
 
-    /// Adds a latency request in force, four bytes from its device.
-    fn add_request(&mut self, root: &Root, path: &str) {
+    /// Adds a latency request in force: four bytes from its device.
+    fn add_latency_request(&mut self, root: &Root, path: &str) {
         let mut bytes = [0; 4];
         let read = root
-            .open(path, OFlags::RDONLY)
+            .open_file(path, OFlags::RDONLY)
             .and_then(|mut file| file.read_exact(&mut bytes));
         match read {
             Ok(()) => {
                 self.files.insert(path.to_owned(), bytes.to_vec());
             }
-            Err(why) => self.not_read(root, path, &why),
+            Err(why) => self.note_unread_file(root, path, &why),
         }
     }
 
-    fn add_drive(&mut self, root: &Root, name: &str) {
-        let admin = nvme::admin(root, name);
+    fn add_drive_answers(&mut self, root: &Root, name: &str) {
+        let admin = nvme::open_drive_or_capture(root, name);
         let device = format!("dev/{name}");
-        match admin.identify() {
+        match admin.read_identity() {
             Ok(mut data) => {
                 for (range, filling) in IDENTITY {
                     if let Some(bytes) = data.get_mut(range) {
                         bytes.fill(filling);
                     }
                 }
-                self.files.insert(nvme::identify_file(name), data);
+                self.files.insert(nvme::captured_identity_path(name), data);
             }
-            Err(why) => self.not_read(root, &device, &why),
+            Err(why) => self.note_unread_file(root, &device, &why),
         }
         let mut table = [0; wakepath_policies::apst::TABLE_BYTES];
-        // A drive without the feature refuses; the capture is still complete.
+        // A drive without the feature refuses the command; the capture is still complete.
         if let Ok(dword) = admin.get_feature(APST, &mut table) {
             let mut content = dword.to_le_bytes().to_vec();
             content.extend_from_slice(&table);
-            self.files.insert(nvme::feature_file(name, APST), content);
+            self.files
+                .insert(nvme::captured_feature_path(name, APST), content);
         }
     }
 
@@ -181,7 +182,7 @@ impl Capture {
     ///
     /// # Errors
     /// The capture cannot be removed.
-    pub fn remove(directory: &Path) -> Result<(), SystemError> {
+    pub fn remove_from_folder(directory: &Path) -> Result<(), SystemError> {
         if NOTES.iter().any(|name| !directory.join(name).is_file()) {
             return Ok(());
         }
@@ -204,26 +205,29 @@ impl Capture {
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(&self, directory: &Path) -> Result<(), SystemError> {
+    pub fn write_into_folder(&self, directory: &Path) -> Result<(), SystemError> {
         for (path, content) in &self.files {
-            write(directory, path, content)?;
+            write_captured_file(directory, path, content)?;
         }
         Ok(())
     }
 
-    /// Writes [`NOTES`].
+    /// Writes the files [`NOTES`] into a capture's directory.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write_notes(directory: &Path, notes: [&str; 2]) -> Result<(), SystemError> {
+    pub fn write_notes_for_recipients(
+        directory: &Path,
+        notes: [&str; 2],
+    ) -> Result<(), SystemError> {
         for (name, content) in NOTES.into_iter().zip(notes) {
-            write(directory, name, content.as_bytes())?;
+            write_captured_file(directory, name, content.as_bytes())?;
         }
         Ok(())
     }
 
-    /// A note for recipients: missing files and hidden facts.
-    pub fn about(&self) -> String {
+    /// The text of the note for recipients of a capture: missing files and hidden facts.
+    pub fn describe_for_recipients(&self) -> String {
         let mut text = format!("{} files\n", self.files.len());
         for missing in &self.missing {
             let _ = writeln!(text, "not read: /{}: {}", missing.path, missing.why);
@@ -238,14 +242,14 @@ impl Capture {
 /// Removes a folder below a directory. Nothing is removed on the other side of a link.
 fn remove_folder(directory: &Path, name: &str) -> io::Result<()> {
     let parent = Path::new(name).parent().unwrap_or(Path::new(""));
-    Tree::open(directory, Links::Refused)?.open_any(parent, OFlags::PATH)?;
+    Tree::open_folder(directory, Links::Refused)?.open_file_or_folder(parent, OFlags::PATH)?;
     fs::remove_dir_all(directory.join(name))
 }
 
 /// Writes a file below a directory, and the directories above the file. No link in the directory is followed.
-fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError> {
-    let tree = Tree::open(directory, Links::Refused);
-    let written = tree.and_then(|tree| tree.write(Path::new(path), content));
+fn write_captured_file(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError> {
+    let tree = Tree::open_folder(directory, Links::Refused);
+    let written = tree.and_then(|tree| tree.replace_file(Path::new(path), content));
     written.map_err(|source| SystemError::Write {
         path: directory.join(path),
         value: format!("{} bytes", content.len()),
@@ -253,8 +257,8 @@ fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError
     })
 }
 
-/// Files that match a pattern.
-fn find_matching(root: &Root, pattern: &str) -> Vec<String> {
+/// The files of a machine that match a pattern.
+fn find_matching_files(root: &Root, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
         found = found
@@ -262,23 +266,23 @@ fn find_matching(root: &Root, pattern: &str) -> Vec<String> {
             .flat_map(|base| match part.split_once('*') {
                 None => vec![join_path(&base, part)],
                 Some((head, tail)) => root
-                    .names(&base)
+                    .list_names(&base)
                     .iter()
                     .filter(|name| name.starts_with(head) && name.ends_with(tail))
-                    .filter(|name| !is_left_out(&base, name))
+                    .filter(|name| !is_virtual_disk(&base, name))
                     .map(|name| join_path(&base, name))
                     .collect(),
             })
             .collect();
     }
     found.retain(|path| {
-        let kind = root.kind(path).map(|(kind, _)| kind);
+        let kind = root.type_and_permissions(path).map(|(kind, _)| kind);
         kind == Some(FileType::RegularFile)
     });
     found
 }
 
-/// A path below another one, which may be empty.
+/// Joins a path and a name; the path may be empty.
 fn join_path(base: &str, name: &str) -> String {
     if base.is_empty() {
         name.to_owned()
@@ -288,23 +292,26 @@ fn join_path(base: &str, name: &str) -> String {
 }
 
 /// Whether a name is left out of captures: block devices that are no drives.
-fn is_left_out(base: &str, name: &str) -> bool {
+fn is_virtual_disk(base: &str, name: &str) -> bool {
     base == "sys/block"
         && VIRTUAL_DISK_PREFIXES
             .iter()
             .any(|head| name.starts_with(head))
 }
 
-/// Facts hidden here, though real machines show them.
-fn hidden_facts(system: &System) -> Vec<String> {
+/// Lists the facts that this machine hides, though real machines show them.
+fn list_hidden_facts(system: &System) -> Vec<String> {
     let root = system.root();
-    let is_virtual = is_virtual(root);
+    let is_virtual = runs_under_hypervisor(root);
     let because = if is_virtual {
         "kept by the host of this virtual machine"
     } else {
         "no driver offers it"
     };
-    let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
+    let states = system
+        .cpus()
+        .first()
+        .map(|cpu| system.read_idle_states(*cpu));
     let facts = [
         (
             states.is_some_and(|s| s.iter().filter(|s| !s.polling).count() > 1),
@@ -315,11 +322,11 @@ fn hidden_facts(system: &System) -> Vec<String> {
             "frequencies and their governor (cpufreq)",
         ),
         (
-            !root.names("sys/class/powercap").is_empty(),
+            !root.list_names("sys/class/powercap").is_empty(),
             "energy counters (RAPL)",
         ),
         (
-            !system.drives().is_empty(),
+            !system.nvme_drive_names().is_empty(),
             "power states and APST of the drives (no NVMe controller)",
         ),
         (
@@ -334,37 +341,37 @@ fn hidden_facts(system: &System) -> Vec<String> {
 }
 
 /// Whether the machine runs under a hypervisor.
-pub fn is_virtual(root: &Root) -> bool {
+pub fn runs_under_hypervisor(root: &Root) -> bool {
     guest::hypervisor_evidence(root).is_some()
 }
 
 /// The kernel's tick rate, if it can be read.
-pub fn tick_rate(root: &Root) -> Option<u64> {
-    let (_, text) = kernel_config(root)?;
+pub fn read_tick_rate(root: &Root) -> Option<u64> {
+    let (_, text) = read_kernel_config(root)?;
     let line = text.lines().find_map(|l| l.strip_prefix("CONFIG_HZ="))?;
     line.parse().ok()
 }
 
 /// Whether the running kernel counts interrupt time as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`); `None` where its
 /// configuration cannot be read.
-pub fn irq_time_accounting(root: &Root) -> Option<bool> {
-    let (_, text) = kernel_config(root)?;
+pub fn has_irq_time_accounting(root: &Root) -> Option<bool> {
+    let (_, text) = read_kernel_config(root)?;
     Some(text.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
 }
 
-/// Configuration of the running kernel, with its path in a capture.
-fn kernel_config(root: &Root) -> Option<(String, String)> {
-    /// No configuration is longer.
+/// Reads the running kernel's configuration. Returns its path in a capture, and the text.
+fn read_kernel_config(root: &Root) -> Option<(String, String)> {
+    /// Limit on the size of a kernel configuration in bytes.
     const MOST: u64 = 4 << 20;
-    let release = root.optional("proc/sys/kernel/osrelease")?;
+    let release = root.read_text_if_readable("proc/sys/kernel/osrelease")?;
     if release.contains('/') {
         return None;
     }
     let path = format!("boot/config-{release}");
-    if let Some(text) = root.optional(&path) {
+    if let Some(text) = root.read_text_if_readable(&path) {
         return Some((path, text));
     }
-    let packed = root.bytes("proc/config.gz").ok()?;
+    let packed = root.read_bytes("proc/config.gz").ok()?;
     let mut text = String::new();
     let unpacked = flate2::read::GzDecoder::new(packed.as_slice()).take(MOST);
     io::BufReader::new(unpacked)

@@ -7,13 +7,13 @@ use crate::{Root, SystemFolder};
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// Power limits of the processor; `None` where unknown, switched off, or where clusters are not processors.
-pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
-    let zones = root.names(POWERCAP);
+/// Reads the processor's power limits; `None` where unknown, switched off, or where clusters are not processors.
+pub(super) fn read_power_limit(root: &Root, machine: &Machine) -> Option<PowerLimit> {
+    let zones = root.list_names(POWERCAP);
     let packages: Vec<&String> = zones
         .iter()
         .filter(|zone| {
-            let name = root.optional(&format!("{POWERCAP}/{zone}/name"));
+            let name = root.read_text_if_readable(&format!("{POWERCAP}/{zone}/name"));
             zone.starts_with("intel-rapl:") && name.is_some_and(|name| name.starts_with("package"))
         })
         .collect();
@@ -25,39 +25,43 @@ pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
         return None;
     }
     let zone = root.folder(format!("{POWERCAP}/{first}"));
-    if zone.number("enabled") == Some(0) {
+    if zone.read_number_if_readable("enabled") == Some(0) {
         return None;
     }
     let long = Constraint::read(&zone, 0, "long_term")?;
-    // A short-term limit below the long-term limit would replace the latter.
+    // A short-term limit below the long-term limit is left out: it would replace the latter.
     let short = Constraint::read(&zone, 1, "short_term")
         .filter(|short| short.mw >= long.mw && short.window_ms <= long.window_ms);
     Some(PowerLimit {
-        pl1_mw: Figure::plain(long.mw),
-        pl1_window_ms: Figure::plain(long.window_ms),
+        pl1_mw: Figure::covered_by_table_source(long.mw),
+        pl1_window_ms: Figure::covered_by_table_source(long.window_ms),
         pl2_mw: short
             .as_ref()
-            .map_or_else(Figure::default, |s| Figure::plain(s.mw)),
-        pl2_window_ms: short
-            .as_ref()
-            .map_or_else(Figure::default, |s| Figure::plain(s.window_ms)),
+            .map_or_else(Figure::default, |s| Figure::covered_by_table_source(s.mw)),
+        pl2_window_ms: short.as_ref().map_or_else(Figure::default, |s| {
+            Figure::covered_by_table_source(s.window_ms)
+        }),
         clusters: 1,
         source: format!("/sys/class/powercap/{first}"),
     })
 }
 
-/// A power limit over a window of time.
+/// A power limit of a powercap zone, over a window of time.
 struct Constraint {
     mw: f64,
     window_ms: f64,
 }
 
 impl Constraint {
-    /// Reads a constraint of a zone; `None` if it has another name, or impossible values.
+    /// Reads a constraint of a powercap zone; `None` if it has another name, or impossible values.
     fn read(zone: &SystemFolder<'_>, index: u8, name: &str) -> Option<Self> {
-        let told = zone.optional(&format!("constraint_{index}_name"));
-        let mw = zone.number(&format!("constraint_{index}_power_limit_uw"))? as f64 / 1e3;
-        let window_ms = zone.number(&format!("constraint_{index}_time_window_us"))? as f64 / 1e3;
+        let told = zone.read_text_if_readable(&format!("constraint_{index}_name"));
+        let mw = zone.read_number_if_readable(&format!("constraint_{index}_power_limit_uw"))?
+            as f64
+            / 1e3;
+        let window_ms =
+            zone.read_number_if_readable(&format!("constraint_{index}_time_window_us"))? as f64
+                / 1e3;
         let holds = told.as_deref() == Some(name) && mw >= 1.0 && (1.0..=1e6).contains(&window_ms);
         holds.then_some(Self { mw, window_ms })
     }
@@ -78,7 +82,7 @@ mod tests {
             fs::write(zone.join(file), content).unwrap();
         }
         let machine = Machine::find("xeon-e3-1240v5").unwrap();
-        let limit = read(&Root::at(temp.path()), &machine)?;
+        let limit = read_power_limit(&Root::at_directory(temp.path()), &machine)?;
         Some(limit.limits().map(|(p, w)| (p.0, w.0)).collect())
     }
 

@@ -13,7 +13,8 @@ const GOVERNORS: [&str; 4] = ["performance", "powersave", "ondemand", "schedutil
 /// Policies in force on a machine.
 #[derive(Clone, Debug)]
 pub struct RunningPolicies {
-    /// Idle governor and what chooses the clocks, without versions. The latter is not there without cpufreq.
+    /// The set of idle governor and frequency policy, without versions. Without cpufreq, the set has no frequency
+    /// policy.
     pub set: PolicySet,
     /// Notes about substitutes for policies that are not simulated.
     pub notes: Vec<String>,
@@ -26,17 +27,17 @@ impl RunningPolicies {
     /// The machine has a value that no policy knows, such as an EPP.
     pub fn read(system: &System, machine: &Machine) -> Result<Self, SpecError> {
         let mut notes = Vec::new();
-        let idle = idle_governor(system, &mut notes)?;
+        let idle = read_idle_governor(system, &mut notes)?;
         let frequency = match system.cpufreq_policies().into_iter().next() {
-            Some(first) => Some(running_frequency(system, machine, first, &mut notes)?),
+            Some(first) => Some(read_frequency_policy(system, machine, first, &mut notes)?),
             None => None,
         };
         let set = PolicySet::new([idle].into_iter().chain(frequency))?;
         Ok(Self { set, notes })
     }
 
-    /// The set as a machine file has it: without versions, which are the running kernel's.
-    pub fn text(&self) -> String {
+    /// The policy set as a machine file has it: without versions, which are the running kernel's.
+    pub fn to_machine_file_text(&self) -> String {
         let policies = self.set.policies().iter().map(|policy| {
             let keys: Vec<String> = policy
                 .given()
@@ -51,13 +52,15 @@ impl RunningPolicies {
     }
 }
 
-/// The idle governor in force.
-fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
-    let governor = system.idle_governor();
+/// Reads the idle governor in force, as a policy.
+fn read_idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
+    let governor = system.read_idle_governor();
     match governor.as_deref() {
         Some("haltpoll") => {
-            let as_set = HaltpollAsSet::read(system.kernel_version(), |name| {
-                system.root().optional(setting::find(name)?.path)
+            let as_set = HaltpollAsSet::from_settings(system.nearest_kernel_version(), |name| {
+                system
+                    .root()
+                    .read_text_if_readable(setting::find_setting(name)?.path)
             })?;
             let mut given = as_set.policy.given();
             given.try_fold("haltpoll".parse::<PolicySpec>()?, |policy, (key, value)| {
@@ -75,12 +78,12 @@ fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec,
     }
 }
 
-/// The frequency policy for a cpufreq policy's CPUs. `notes` receives substitutes for policies that are not
-/// simulated.
+/// Reads what chooses the clocks of a cpufreq policy's CPUs, as a policy. `notes` receives substitutes for policies
+/// that are not simulated.
 ///
 /// # Errors
 /// A value that no policy accepts.
-pub fn running_frequency(
+pub fn read_frequency_policy(
     system: &System,
     machine: &Machine,
     policy: usize,
@@ -88,23 +91,29 @@ pub fn running_frequency(
 ) -> Result<PolicySpec, SpecError> {
     let root = system.root();
     let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy}"));
-    let driver = folder.optional("scaling_driver").unwrap_or_default();
-    let governor = folder.optional("scaling_governor").unwrap_or_default();
+    let driver = folder
+        .read_text_if_readable("scaling_driver")
+        .unwrap_or_default();
+    let governor = folder
+        .read_text_if_readable("scaling_governor")
+        .unwrap_or_default();
     let epp = folder
-        .optional("energy_performance_preference")
+        .read_text_if_readable("energy_performance_preference")
         .unwrap_or_default();
     let has_base = machine.cluster.iter().all(|c| c.base_mhz.is_given());
     let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
     match (driver.as_str(), governor.as_str()) {
-        ("amd-pstate-epp", governor) if has_scale => active_amd_pstate(system, governor, &epp),
+        ("amd-pstate-epp", governor) if has_scale => {
+            describe_active_amd_pstate(system, governor, &epp)
+        }
         ("amd-pstate", name @ ("schedutil" | "performance" | "powersave")) if has_scale => {
-            let mode = root.optional("sys/devices/system/cpu/amd_pstate/status");
+            let mode = root.read_text_if_readable("sys/devices/system/cpu/amd_pstate/status");
             let amd: PolicySpec = match mode.as_deref() {
                 Some("guided") => "amd-pstate[mode=guided]",
                 _ => "amd-pstate[mode=passive]",
             }
             .parse()?;
-            with_boost(system, amd.with("governor", name)?)
+            with_boost_as_set(system, amd.with("governor", name)?)
         }
         (_, "performance") => "performance".parse(),
         ("intel_pstate", _) if !has_base => {
@@ -114,9 +123,9 @@ pub fn running_frequency(
             );
             "schedutil".parse()
         }
-        // Without EPP its hardware has no HWP, or the kernel does not use it.
+        // Without an EPP file, the hardware has no HWP, or the kernel does not use it.
         ("intel_pstate", _) if epp.is_empty() => "intel_pstate".parse(),
-        ("intel_pstate", _) => intel_hwp(root, &epp),
+        ("intel_pstate", _) => read_intel_hwp(root, &epp),
         (_, name) if GOVERNORS.contains(&name) => name.parse(),
         (driver, name) => {
             notes.push(format!(
@@ -127,21 +136,26 @@ pub fn running_frequency(
     }
 }
 
-/// amd-pstate in active mode.
-fn active_amd_pstate(system: &System, governor: &str, epp: &str) -> Result<PolicySpec, SpecError> {
+/// The policy for amd-pstate in active mode.
+fn describe_active_amd_pstate(
+    system: &System,
+    governor: &str,
+    epp: &str,
+) -> Result<PolicySpec, SpecError> {
     let active: PolicySpec = "amd-pstate[mode=active]".parse()?;
     let amd = match (governor, epp) {
         ("performance", _) => active.with("governor", "performance")?,
         (_, "" | "default") => active,
         (_, epp) => active.with("epp", epp)?,
     };
-    with_boost(system, amd)
+    with_boost_as_set(system, amd)
 }
 
-/// intel_pstate with clocks chosen by the hardware.
-fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
-    let boost = setting::find("hwp-dynamic-boost").and_then(|info| root.number(info.path));
-    // The firmware's default, whose value no file reports.
+/// The policy for intel_pstate with clocks chosen by the hardware.
+fn read_intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
+    let boost = setting::find_setting("hwp-dynamic-boost")
+        .and_then(|info| root.read_number_if_readable(info.path));
+    // The EPP is the firmware's default, whose value no file reports.
     let preference = match epp {
         "default" => "balance_performance",
         epp => epp,
@@ -154,9 +168,9 @@ fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
     .with("epp", preference)
 }
 
-/// amd-pstate with boost off, where it is off.
-fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
-    if system.boosts() == Some(false) {
+/// The policy for amd-pstate, with `boost=off` where boost is off.
+fn with_boost_as_set(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecError> {
+    if system.may_boost() == Some(false) {
         policy.with("boost", "off")
     } else {
         Ok(policy)
@@ -164,15 +178,15 @@ fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecErr
 }
 
 impl System {
-    /// Whether the processor may run above its base clock; `None`: nothing tells.
-    pub fn boosts(&self) -> Option<bool> {
+    /// Whether the settings let the processor run above its base clock; `None`: no file tells.
+    pub fn may_boost(&self) -> Option<bool> {
         let cpus = self.root().folder(CPUS);
-        if let Some(no_turbo) = cpus.number("intel_pstate/no_turbo") {
+        if let Some(no_turbo) = cpus.read_number_if_readable("intel_pstate/no_turbo") {
             return Some(no_turbo == 0);
         }
         let boost = cpus
-            .number("cpufreq/boost")
-            .or_else(|| cpus.number("cpufreq/policy0/boost"));
+            .read_number_if_readable("cpufreq/boost")
+            .or_else(|| cpus.read_number_if_readable("cpufreq/policy0/boost"));
         boost.map(|boost| boost != 0)
     }
 }

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Idle times may be longer than the time between two dumps by this much: reading a dump takes its time, too.
+/// Tolerance for idle times longer than the time between two dumps: reading a dump takes its time, too.
 const LONGER_THAN_SPAN: f64 = 1.05;
 
-/// Why a dump cannot be used.
+/// Why a dump of idle-state counters cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The file system's.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder that could not be read.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// A file has unexpected content.
+    /// A dump's file has unexpected content.
     #[error("{}: {problem}", path.display())]
     Content {
-        /// The file or folder.
+        /// Path of the file or folder with the content.
         path: PathBuf,
         /// The fault.
         problem: String,
@@ -34,14 +34,14 @@ pub enum DumpError {
 }
 
 impl DumpError {
-    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+    pub(super) fn io_error(path: &Path, source: io::Error) -> Self {
         Self::Io {
             path: path.to_owned(),
             source,
         }
     }
 
-    pub(super) fn content(path: &Path, problem: String) -> Self {
+    pub(super) fn content_error(path: &Path, problem: String) -> Self {
         Self::Content {
             path: path.to_owned(),
             problem,
@@ -49,7 +49,7 @@ impl DumpError {
     }
 }
 
-/// Counters of an idle state on a CPU.
+/// The counters of an idle state on a CPU, as read from a dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) name: Option<String>,
@@ -66,102 +66,102 @@ pub(super) struct Counters {
 /// A dump: the counters of idle states at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// By CPU and index of the state.
+    /// Counters by CPU and by index of the idle state.
     pub(super) cpus: BTreeMap<u32, BTreeMap<u32, Counters>>,
     /// How long the machine had been up, if `/proc/uptime` is in the dump.
     pub(super) uptime_s: Option<f64>,
-    /// What was left out or taken for granted.
+    /// Notes about what was left out of the dump or taken for granted.
     pub(super) notes: Vec<String>,
 }
 
-/// Counts between two dumps, or since boot.
+/// What was counted between two dumps, or since boot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counted {
-    /// The span in seconds; `None`: it is not known.
+    /// Time between the dumps in seconds; `None` if not known.
     pub seconds: Option<f64>,
-    /// How many CPUs were counted.
+    /// Number of CPUs that were counted.
     pub cpus: usize,
-    /// The sums over these CPUs by state, shallowest first.
+    /// Counts summed over the CPUs, by idle state, shallowest first.
     pub states: Vec<StateSum>,
-    /// The same for each CPU.
+    /// Counts of each CPU.
     pub by_cpu: Vec<(u32, Vec<StateSum>)>,
-    /// Notes about omissions, with reasons.
+    /// Notes about what was left out, with reasons.
     pub notes: Vec<String>,
 }
 
-/// Counts for an idle state.
+/// What was counted for an idle state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StateSum {
     /// The driver's name for the state.
     pub state: String,
-    /// Time in it in us; `None`: not in the dump, as with each counter.
+    /// Time spent in the state in us; `None`: not in the dump, as with each counter.
     pub time_us: Option<u64>,
     /// Entries.
     pub usage: Option<u64>,
-    /// Idle periods too short for the state. Old kernels do not count them.
+    /// Number of idle periods too short for the state. Old kernels do not count them.
     pub above: Option<u64>,
-    /// Stays for which a deeper state would have been right.
+    /// Number of idle periods for which a deeper state would have been right.
     pub below: Option<u64>,
-    /// Entries refused by the CPU.
+    /// Number of entries into the state that the CPU refused.
     pub rejected: Option<u64>,
 }
 
 impl Dump {
     /// Counts since boot.
-    pub fn since_start(&self, seconds: Option<f64>) -> Counted {
+    pub fn counts_since_boot(&self, seconds: Option<f64>) -> Counted {
         let by_cpu = self.cpus.iter().map(|(cpu, states)| {
             let sums = states
                 .iter()
-                .map(|(index, state)| state.since(*index, &Counters::ZERO));
+                .map(|(index, state)| state.increase_since(*index, &Counters::ZERO));
             (*cpu, sums.collect())
         });
-        let counted = Counted::sum_up(by_cpu.collect());
+        let counted = Counted::sum_over_cpus(by_cpu.collect());
         let mut notes = self.notes.clone();
         notes.push("one dump only: everything since the start of the machine".to_owned());
-        counted.over(seconds.or(self.uptime_s), notes)
+        counted.with_duration_and_notes(seconds.or(self.uptime_s), notes)
     }
 
-    /// Counts from an earlier dump to this one. `seconds`: the time between, if the dumps have none.
+    /// What was counted from an earlier dump to this one. `seconds`: the time between, if the dumps have none.
     ///
     /// # Errors
     /// No CPU is in both, all counters go back, or the machine had been up for less time at this one.
-    pub fn since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
+    pub fn counts_since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
         let mut notes = [&before.notes[..], &self.notes[..]].concat();
         notes.dedup();
-        note_places(
+        add_note_if_any_places(
             &mut notes,
             "only in the second dump, and left out",
             &self.places_missing_in(before),
         );
-        note_places(
+        add_note_if_any_places(
             &mut notes,
             "only in the first dump, and left out",
             &before.places_missing_in(self),
         );
-        let differences = Differences::between(before, self);
-        differences.check()?;
+        let differences = Differences::compare_dumps(before, self);
+        differences.check_any_cpu_countable()?;
         let uptimes = before.uptime_s.zip(self.uptime_s);
         if let Some((then, now)) = uptimes.filter(|(then, now)| now < then) {
             return Err(DumpError::Pair(format!(
                 "the machine had been up for {then:.0} s at the first dump and for {now:.0} s at the second; {SAME_START}"
             )));
         }
-        note_places(
+        add_note_if_any_places(
             &mut notes,
             "other idle states, left out",
             &differences.other_states,
         );
-        note_places(
+        add_note_if_any_places(
             &mut notes,
             "counters that go back, left out",
             &differences.going_back,
         );
-        let counted = Counted::sum_up(differences.counted);
+        let counted = Counted::sum_over_cpus(differences.counted);
         if counted.states.iter().all(StateSum::is_zero) {
             notes.push("nothing was counted between the dumps: are they the same?".to_owned());
         }
         let between = uptimes.map(|(then, now)| now - then).filter(|s| *s > 0.0);
-        Ok(counted.over(seconds.or(between), notes))
+        Ok(counted.with_duration_and_notes(seconds.or(between), notes))
     }
 
     /// CPUs and states that another dump lacks.
@@ -180,61 +180,61 @@ impl Dump {
 }
 
 /// Adds a note about places, if there are any.
-fn note_places(notes: &mut Vec<String>, fact: &str, places: &[String]) {
+fn add_note_if_any_places(notes: &mut Vec<String>, fact: &str, places: &[String]) {
     if !places.is_empty() {
-        notes.push(format!("{fact}: {}", first_items(places)));
+        notes.push(format!("{fact}: {}", list_first_items(places)));
     }
 }
 
-/// CPUs that two dumps have in common.
+/// The CPUs that two dumps have in common, and what speaks against counting some.
 #[derive(Default)]
 struct Differences {
-    /// Counts between the dumps by CPU.
+    /// Counts between the two dumps, by CPU.
     counted: Vec<(u32, Vec<StateSum>)>,
-    /// CPUs with other idle states in the second dump, with one of them.
+    /// CPUs whose idle states have other names in the second dump, each with an example.
     other_states: Vec<String>,
-    /// CPUs with a counter that goes back, with the counter.
+    /// CPUs with a counter that is lower in the second dump, each with an example.
     going_back: Vec<String>,
 }
 
 impl Differences {
-    fn between(before: &Dump, after: &Dump) -> Self {
+    fn compare_dumps(before: &Dump, after: &Dump) -> Self {
         let mut differences = Self::default();
         for (cpu, states) in &after.cpus {
             let Some(earlier) = before.cpus.get(cpu) else {
                 continue;
             };
-            if let Some(state) = other_state(earlier, states) {
+            if let Some(state) = first_renamed_state(earlier, states) {
                 differences.other_states.push(format!("cpu{cpu} ({state})"));
-            } else if let Some(counter) = decreased_counter(earlier, states) {
+            } else if let Some(counter) = first_decreased_counter(earlier, states) {
                 differences.going_back.push(format!("cpu{cpu} ({counter})"));
             } else {
-                let sums = states
-                    .iter()
-                    .filter_map(|(index, state)| Some(state.since(*index, earlier.get(index)?)));
+                let sums = states.iter().filter_map(|(index, state)| {
+                    Some(state.increase_since(*index, earlier.get(index)?))
+                });
                 differences.counted.push((*cpu, sums.collect()));
             }
         }
         differences
     }
 
-    /// Refuses dumps of which no CPU can be counted.
+    /// Refuses two dumps between which no CPU can be counted.
     ///
     /// # Errors
     /// The reason.
-    fn check(&self) -> Result<(), DumpError> {
+    fn check_any_cpu_countable(&self) -> Result<(), DumpError> {
         if !self.counted.is_empty() {
             return Ok(());
         }
         Err(DumpError::Pair(if !self.going_back.is_empty() {
             format!(
                 "the counters go back: {}; {SAME_START}",
-                first_items(&self.going_back)
+                list_first_items(&self.going_back)
             )
         } else if !self.other_states.is_empty() {
             format!(
                 "the idle states differ: {}; give two dumps of the same machine, driver and kernel",
-                first_items(&self.other_states)
+                list_first_items(&self.other_states)
             )
         } else {
             "the two dumps have no CPU in common: they are of different machines".to_owned()
@@ -256,8 +256,8 @@ impl Counters {
         disable: None,
     };
 
-    /// Whether any counter exists.
-    pub(super) fn counts_something(&self) -> bool {
+    /// Whether the dump has any counter of this state.
+    pub(super) fn has_any_counter(&self) -> bool {
         let counters = [
             self.usage,
             self.time_us,
@@ -268,26 +268,26 @@ impl Counters {
         counters.iter().any(Option::is_some)
     }
 
-    /// Counts since an earlier dump. A counter missing in either dump is unknown.
-    fn since(&self, index: u32, before: &Self) -> StateSum {
+    /// What was counted for a state since an earlier dump. A counter missing in either dump is unknown.
+    fn increase_since(&self, index: u32, before: &Self) -> StateSum {
         StateSum {
             state: self.name.clone().unwrap_or_else(|| format!("state{index}")),
-            time_us: increase(self.time_us, before.time_us),
-            usage: increase(self.usage, before.usage),
-            above: increase(self.above, before.above),
-            below: increase(self.below, before.below),
-            rejected: increase(self.rejected, before.rejected),
+            time_us: counter_increase(self.time_us, before.time_us),
+            usage: counter_increase(self.usage, before.usage),
+            above: counter_increase(self.above, before.above),
+            below: counter_increase(self.below, before.below),
+            rejected: counter_increase(self.rejected, before.rejected),
         }
     }
 }
 
 impl Counted {
-    /// Adds up the counts of all CPUs.
-    fn sum_up(by_cpu: Vec<(u32, Vec<StateSum>)>) -> Self {
+    /// Sums the counts of all CPUs by state.
+    fn sum_over_cpus(by_cpu: Vec<(u32, Vec<StateSum>)>) -> Self {
         let mut states: Vec<StateSum> = Vec::new();
         for sum in by_cpu.iter().flat_map(|(_, states)| states) {
             match states.iter_mut().find(|known| known.state == sum.state) {
-                Some(known) => known.add(sum),
+                Some(known) => known.add_known_counts(sum),
                 None => states.push(sum.clone()),
             }
         }
@@ -302,8 +302,8 @@ impl Counted {
 }
 
 impl Counted {
-    /// The same over a time in seconds.
-    fn over(self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
+    /// The same counts, with the time in seconds that they cover, and notes.
+    fn with_duration_and_notes(self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
         let times = self.states.iter().filter_map(|s| s.time_us);
         let idle_s: f64 = times.map(|us| us as f64 / 1e6).sum();
         let cpus = self.cpus;
@@ -334,28 +334,31 @@ impl StateSum {
         counters.iter().flatten().all(|count| *count == 0)
     }
 
-    fn add(&mut self, other: &Self) {
-        self.time_us = known_sum(self.time_us, other.time_us);
-        self.usage = known_sum(self.usage, other.usage);
-        self.above = known_sum(self.above, other.above);
-        self.below = known_sum(self.below, other.below);
-        self.rejected = known_sum(self.rejected, other.rejected);
+    fn add_known_counts(&mut self, other: &Self) {
+        self.time_us = sum_if_both_known(self.time_us, other.time_us);
+        self.usage = sum_if_both_known(self.usage, other.usage);
+        self.above = sum_if_both_known(self.above, other.above);
+        self.below = sum_if_both_known(self.below, other.below);
+        self.rejected = sum_if_both_known(self.rejected, other.rejected);
     }
 }
 
-/// The growth of a counter; `None` if it is missing in either dump.
-fn increase(now: Option<u64>, then: Option<u64>) -> Option<u64> {
+/// Increase of a counter between two dumps; `None` if it is missing in either dump.
+fn counter_increase(now: Option<u64>, then: Option<u64>) -> Option<u64> {
     Some(now?.saturating_sub(then?))
 }
 
-fn known_sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+fn sum_if_both_known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     Some(a?.saturating_add(b?))
 }
 
 const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
 
 /// The first state whose name changed on a CPU.
-fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
+fn first_renamed_state(
+    before: &BTreeMap<u32, Counters>,
+    now: &BTreeMap<u32, Counters>,
+) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?.name.as_deref();
         let (is, was) = state.name.as_deref().zip(then)?;
@@ -364,7 +367,7 @@ fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) 
 }
 
 /// The first counter that decreased on a CPU.
-fn decreased_counter(
+fn first_decreased_counter(
     before: &BTreeMap<u32, Counters>,
     now: &BTreeMap<u32, Counters>,
 ) -> Option<String> {
@@ -386,8 +389,8 @@ fn decreased_counter(
     })
 }
 
-/// The first items of a list.
-fn first_items(items: &[String]) -> String {
+/// The first items of a list, for a message.
+fn list_first_items(items: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = items
         .iter()

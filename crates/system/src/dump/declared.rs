@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use wakepath_hardware::idle::is_polling;
+use wakepath_hardware::idle::is_polling_state_name;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::input::{ReadError, read_states};
 use wakepath_units::{Nanoseconds, pasted};
@@ -12,28 +12,28 @@ use wakepath_units::{Nanoseconds, pasted};
 use super::counters::{Counters, Dump, DumpError};
 use super::text::Values;
 
-/// More than any table or dump of states has, in bytes.
+/// Limit on the size of a file with idle states in bytes, beyond any table or dump.
 const LONGEST: u64 = 16 << 20;
 
 /// Idle states that somebody gave as a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenStates {
-    /// The states, shallowest first.
+    /// The given idle states, shallowest first.
     pub states: IdleStates,
-    /// What was left out or taken for granted.
+    /// Notes about what was left out of the file or taken for granted.
     pub notes: Vec<String>,
 }
 
-/// Why a file gives no idle states.
+/// Why a file gives no table of idle states.
 #[derive(Debug, thiserror::Error)]
 pub enum GivenStatesError {
-    /// A dump is at fault.
+    /// The file is a dump with a fault.
     #[error(transparent)]
     Dump(#[from] DumpError),
-    /// A state table is at fault.
+    /// The file is a state table with a fault.
     #[error(transparent)]
     Table(#[from] ReadError),
-    /// The file is neither.
+    /// The file is neither a dump nor a state table.
     #[error(
         "{0}; or give a dump of /sys/devices/system/cpu/cpu*/cpuidle as `wakepath counters` reads it"
     )]
@@ -45,38 +45,39 @@ impl GivenStates {
     ///
     /// # Errors
     /// It cannot be read, is neither, or the states are not in order.
-    pub fn open(path: &Path) -> Result<Self, GivenStatesError> {
+    pub fn read_path(path: &Path) -> Result<Self, GivenStatesError> {
         let name = path.display().to_string();
         if !path.is_dir() {
-            let file = wakepath_files::open(path).map_err(|e| DumpError::io(path, e))?;
-            return Self::read(file, &name);
+            let file = wakepath_files::open_regular_file(path)
+                .map_err(|e| DumpError::io_error(path, e))?;
+            return Self::read_input(file, &name);
         }
         let mut values = Values::default();
         values
-            .add_folder(path)
-            .map_err(|e| DumpError::io(path, e))?;
-        Ok(declared(values, path)?)
+            .add_counters_in_folder(path)
+            .map_err(|e| DumpError::io_error(path, e))?;
+        Ok(states_of_first_declaring_cpu(values, path)?)
     }
 
     /// Reads the same from `input`, called `name` in errors.
     ///
     /// # Errors
-    /// As [`Self::open`].
-    pub fn read(input: impl Read, name: &str) -> Result<Self, GivenStatesError> {
+    /// As [`Self::read_path`].
+    pub fn read_input(input: impl Read, name: &str) -> Result<Self, GivenStatesError> {
         let path = Path::new(name);
         let mut bytes = Vec::new();
         input
             .take(LONGEST)
             .read_to_end(&mut bytes)
-            .map_err(|e| DumpError::io(path, e))?;
+            .map_err(|e| DumpError::io_error(path, e))?;
         let mut values = Values::default();
-        let found = values.add_input(&bytes[..]);
+        let found = values.add_possibly_compressed(&bytes[..]);
         if !values.is_empty() {
-            found.map_err(|e| DumpError::io(path, e))?;
-            return Ok(declared(values, path)?);
+            found.map_err(|e| DumpError::io_error(path, e))?;
+            return Ok(states_of_first_declaring_cpu(values, path)?);
         }
-        let text = pasted::without_hosts(pasted::decode(&bytes))
-            .map_err(|several| DumpError::io(path, io::Error::other(several)))?;
+        let text = pasted::without_hosts(pasted::decode_text(&bytes))
+            .map_err(|several| DumpError::io_error(path, io::Error::other(several)))?;
         match read_states(text.as_bytes(), name) {
             Ok(states) => Ok(Self {
                 states,
@@ -90,22 +91,22 @@ impl GivenStates {
     }
 }
 
-/// States of the first CPU that declares any.
-fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
+/// The idle states of the first CPU that declares any.
+fn states_of_first_declaring_cpu(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     let mut dumps = values
-        .dumps()
-        .map_err(|problem| DumpError::content(path, problem))?;
+        .into_dumps()
+        .map_err(|problem| DumpError::content_error(path, problem))?;
     let Dump { cpus, notes, .. } = dumps.pop().unwrap_or_default();
     let Some((cpu, states)) = cpus.iter().find(|(_, states)| has_latencies(states)) else {
         let missing = "no latencies of idle states; a dump for this has `latency` and `residency` of each state";
-        return Err(DumpError::content(path, missing.to_owned()));
+        return Err(DumpError::content_error(path, missing.to_owned()));
     };
     if let Some((index, _)) = states.iter().find(|(_, s)| s.latency_us.is_none()) {
         let problem =
             format!("cpu{cpu}/cpuidle/state{index} has no latency, and other states have one");
-        return Err(DumpError::content(path, problem));
+        return Err(DumpError::content_error(path, problem));
     }
-    let (list, mut all_notes) = (declared_states(states), notes);
+    let (list, mut all_notes) = (to_declared_states(states), notes);
     let assumed: Vec<&str> = list
         .iter()
         .zip(states.values())
@@ -123,7 +124,7 @@ fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     }
     let others = cpus
         .values()
-        .filter(|other| has_latencies(other) && declared_states(other) != list)
+        .filter(|other| has_latencies(other) && to_declared_states(other) != list)
         .count();
     if others > 0 {
         all_notes.push(format!(
@@ -132,7 +133,7 @@ fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     }
     Ok(GivenStates {
         states: IdleStates::new(list)
-            .map_err(|error| DumpError::content(path, error.to_string()))?,
+            .map_err(|error| DumpError::content_error(path, error.to_string()))?,
         notes: all_notes,
     })
 }
@@ -141,20 +142,20 @@ fn has_latencies(states: &BTreeMap<u32, Counters>) -> bool {
     states.values().any(|state| state.latency_us.is_some())
 }
 
-/// The idle states that a CPU declares.
-fn declared_states(states: &BTreeMap<u32, Counters>) -> Vec<IdleState> {
+/// The idle states that a CPU declares, as governors see them.
+fn to_declared_states(states: &BTreeMap<u32, Counters>) -> Vec<IdleState> {
     let declared = states.iter().map(|(index, counters)| {
         let known = counters.name.clone();
         let name = known.unwrap_or_else(|| format!("state{index}"));
         let latency_us = counters.latency_us.unwrap_or(0);
-        // As of a live machine without such a file.
+        // A missing target residency is filled in as on a live machine without such a file.
         let residency_us = counters
             .residency_us
             .unwrap_or(latency_us.saturating_mul(2));
         IdleState {
             exit_latency: Nanoseconds::from_micros(latency_us),
             target_residency: Nanoseconds::from_micros(residency_us),
-            polling: is_polling(&name),
+            polling: is_polling_state_name(&name),
             disabled: counters.disable.is_some_and(|value| value != 0),
             name,
         }
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<GivenStates, String> {
-        GivenStates::read(text.as_bytes(), "given").map_err(|e| e.to_string())
+        GivenStates::read_input(text.as_bytes(), "given").map_err(|e| e.to_string())
     }
 
     const TABLE: &str = "POLL,0,0,1,0\nC1,2000,3000,0,0\nC6,133000,400000,0,1\n";
@@ -192,7 +193,10 @@ mod tests {
             .encode_utf16()
             .flat_map(u16::to_le_bytes)
             .collect();
-        assert_eq!(GivenStates::read(&wide[..], "given").unwrap(), expected);
+        assert_eq!(
+            GivenStates::read_input(&wide[..], "given").unwrap(),
+            expected
+        );
         let cpupower = "CPUidle driver: intel_idle\nanalyzing CPU 0:\n\nAvailable idle states: POLL C1 C6\nPOLL:\n\
             Flags/Description: CPUIDLE CORE POLL IDLE\nLatency: 0\nResidency: 0\nUsage: 1\nC1:\nFlags/Description: MWAIT 0x00\n\
             Latency: 2\nResidency: 3\nC6 (DISABLED) :\nFlags/Description: MWAIT 0x20\nLatency: 133\nResidency: 400\n";

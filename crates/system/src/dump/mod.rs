@@ -18,11 +18,11 @@ impl Dump {
     ///
     /// # Errors
     /// As [`Self::read_series`], or there are two dumps.
-    pub fn read(path: &Path) -> Result<Self, DumpError> {
+    pub fn read_single(path: &Path) -> Result<Self, DumpError> {
         let mut dumps = Self::read_series(path)?;
         match (dumps.pop(), dumps.pop()) {
             (Some(dump), None) => Ok(dump),
-            _ => Err(DumpError::content(
+            _ => Err(DumpError::content_error(
                 path,
                 "it has two dumps, one after the other; give it alone, or each in a file of its own"
                     .to_owned(),
@@ -39,51 +39,51 @@ impl Dump {
     pub fn read_series(path: &Path) -> Result<Vec<Self>, DumpError> {
         let mut values = Values::default();
         if fs::metadata(path)
-            .map_err(|e| DumpError::io(path, e))?
+            .map_err(|e| DumpError::io_error(path, e))?
             .is_dir()
         {
-            values.add_folder(path)
+            values.add_counters_in_folder(path)
         } else {
-            values.add_file(path)
+            values.add_counters_in_file(path)
         }
-        .map_err(|e| DumpError::io(path, e))?;
-        Self::with_counters(values, path)
+        .map_err(|e| DumpError::io_error(path, e))?;
+        Self::dumps_with_counters(values, path)
     }
 
     /// As [`Self::read_series`], from memory; errors name `path`.
     ///
     /// # Errors
     /// As [`Self::read_series`].
-    pub fn read_bytes(bytes: &[u8], path: &Path) -> Result<Vec<Self>, DumpError> {
+    pub fn read_series_in_memory(bytes: &[u8], path: &Path) -> Result<Vec<Self>, DumpError> {
         let mut values = Values::default();
         values
-            .add_input(bytes)
-            .map_err(|e| DumpError::io(path, e))?;
-        Self::with_counters(values, path)
+            .add_possibly_compressed(bytes)
+            .map_err(|e| DumpError::io_error(path, e))?;
+        Self::dumps_with_counters(values, path)
     }
 
-    /// The dumps in the values, without states that count nothing.
+    /// Makes dumps of the values, without states that count nothing.
     ///
     /// # Errors
     /// A dump has no counters, or the values do not fit together.
-    fn with_counters(values: Values, path: &Path) -> Result<Vec<Self>, DumpError> {
+    fn dumps_with_counters(values: Values, path: &Path) -> Result<Vec<Self>, DumpError> {
         let mut dumps = values
-            .dumps()
-            .map_err(|problem| DumpError::content(path, problem))?;
+            .into_dumps()
+            .map_err(|problem| DumpError::content_error(path, problem))?;
         for dump in &mut dumps {
             for states in dump.cpus.values_mut() {
-                states.retain(|_, counters| counters.counts_something());
+                states.retain(|_, counters| counters.has_any_counter());
             }
             dump.cpus.retain(|_, states| !states.is_empty());
             if dump.cpus.is_empty() {
-                return Err(DumpError::content(path, NO_COUNTERS.to_owned()));
+                return Err(DumpError::content_error(path, NO_COUNTERS.to_owned()));
             }
         }
         Ok(dumps)
     }
 }
 
-/// Where no counters were found.
+/// Message for an input without idle-state counters.
 const NO_COUNTERS: &str = "no counters of idle states; expected /sys/devices/system/cpu/cpu*/cpuidle as a folder, a tar \
      archive or text (of `grep -r .`, `head -v`, or `find` with `cat`), or the output of `cpupower idle-info`";
 

@@ -62,14 +62,16 @@ fn a_state_of_one_dump_only_is_left_out_with_a_note() {
         let mut files = files(factor);
         files.retain(|(path, _)| !path.contains(missing));
         let folder = folder(&files);
-        Dump::read(folder.path()).unwrap()
+        Dump::read_single(folder.path()).unwrap()
     };
     for (missing_before, missing_after, which) in [
         ("cpu1/cpuidle/state1/", "nothing", "second"),
         ("nothing", "cpu1/cpuidle/state1/", "first"),
     ] {
         let before = without(1, missing_before);
-        let counted = without(3, missing_after).since(&before, None).unwrap();
+        let counted = without(3, missing_after)
+            .counts_since(&before, None)
+            .unwrap();
         let note = format!("only in the {which} dump, and left out: cpu1/state1");
         assert_eq!(counted.notes, [note]);
         let states: Vec<usize> = counted.by_cpu.iter().map(|(_, s)| s.len()).collect();
@@ -88,7 +90,7 @@ fn a_dump_in_utf_16_says_the_same() {
     let text: String = lines.collect();
     let units = std::iter::once(0xfeff).chain(text.encode_utf16());
     let wide: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
-    let counted = |bytes: &[u8]| Dump::read(written(bytes).path()).unwrap().cpus;
+    let counted = |bytes: &[u8]| Dump::read_single(written(bytes).path()).unwrap().cpus;
     for bytes in [&wide, &wide[2..]] {
         assert_eq!(counted(bytes), counted(text.as_bytes()));
     }
@@ -134,8 +136,8 @@ fn every_form_of_a_dump_says_the_same() {
         .each_ref()
         .map(|file| zip(&fs::read(file.path()).unwrap()));
     let between = |pair: [&Path; 2]| {
-        let [before, after] = pair.map(|path| Dump::read(path).unwrap());
-        let counted = after.since(&before, None).unwrap();
+        let [before, after] = pair.map(|path| Dump::read_single(path).unwrap());
+        let counted = after.counts_since(&before, None).unwrap();
         assert_eq!(counted.notes, Vec::<String>::new());
         (counted.seconds, counted.cpus, counted.states)
     };
@@ -157,7 +159,9 @@ fn every_form_of_a_dump_says_the_same() {
             states
         );
     }
-    let one = Dump::read(folders[0].path()).unwrap().since_start(None);
+    let one = Dump::read_single(folders[0].path())
+        .unwrap()
+        .counts_since_boot(None);
     assert_eq!((one.seconds, one.states[1].usage), (Some(10.5), Some(400)));
     assert!(one.notes[0].contains("one dump only"));
 }
@@ -168,8 +172,8 @@ type Row<'a> = (&'a str, Option<u64>, Option<u64>, Option<u64>);
 fn counted(text: &str) -> Counted {
     let file = written(text.as_bytes());
     match &Dump::read_series(file.path()).unwrap()[..] {
-        [only] => only.since_start(None),
-        [before, after] => after.since(before, None).unwrap(),
+        [only] => only.counts_since_boot(None),
+        [before, after] => after.counts_since(before, None).unwrap(),
         other => unreachable!("{other:?}"),
     }
 }
@@ -249,7 +253,7 @@ fn a_state_has_what_was_pasted_of_it() {
     );
     assert_eq!(counted(typed).by_cpu[0].0, 2);
     let upside_down = "5\n/sys/devices/system/cpu/cpu0/cpuidle/state0/usage\n6\n/sys/devices/system/cpu/cpu0/cpuidle/state0/time\n";
-    let error = Dump::read(written(upside_down.as_bytes()).path()).unwrap_err();
+    let error = Dump::read_single(written(upside_down.as_bytes()).path()).unwrap_err();
     assert!(error.to_string().contains("above their paths"), "{error}");
     // Nobody knows the CPU of values after the first ones.
     let several = typed.replace(
@@ -295,7 +299,7 @@ fn two_values_of_a_file_are_two_dumps_or_an_error() {
         rows(&counted(&named_once)),
         [("C1", Some(700), Some(5), None)]
     );
-    let error = Dump::read(written(later.as_bytes()).path())
+    let error = Dump::read_single(written(later.as_bytes()).path())
         .unwrap_err()
         .to_string();
     assert!(error.contains("two dumps"), "{error}");
@@ -348,14 +352,14 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..2000),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
     ) {
-        let _ = Dump::read(written(&bytes).path());
+        let _ = Dump::read_single(written(&bytes).path());
         let mut damaged = archive(&files(1));
         for (at, byte) in damage {
             let at = at.index(damaged.len());
             damaged[at] = byte;
         }
-        if let Ok(dump) = Dump::read(written(&damaged).path()) {
-            let counted = dump.since_start(None);
+        if let Ok(dump) = Dump::read_single(written(&damaged).path()) {
+            let counted = dump.counts_since_boot(None);
             prop_assert!(!counted.states.is_empty());
         }
     }
@@ -363,9 +367,9 @@ proptest! {
 
 #[test]
 fn what_does_not_fit_is_left_out_or_refused() {
-    let read = |files: &[(String, String)]| Dump::read(folder(files).path());
+    let read = |files: &[(String, String)]| Dump::read_single(folder(files).path());
     let (before, after) = (read(&files(1)).unwrap(), read(&files(3)).unwrap());
-    let error = before.since(&after, None).unwrap_err().to_string();
+    let error = before.counts_since(&after, None).unwrap_err().to_string();
     assert!(
         error.contains("earlier dump first")
             && error.contains("cpu0 (usage of POLL from 300 to 100)"),
@@ -376,7 +380,7 @@ fn what_does_not_fit_is_left_out_or_refused() {
         .into_iter()
         .filter(|(path, _)| !path.contains("cpu1/"))
         .collect();
-    let counted = read(&without).unwrap().since(&before, None).unwrap();
+    let counted = read(&without).unwrap().counts_since(&before, None).unwrap();
     assert_eq!(counted.cpus, 1);
     assert_eq!(
         counted.notes,
@@ -393,7 +397,7 @@ fn what_does_not_fit_is_left_out_or_refused() {
         .collect();
     let error = read(&none)
         .unwrap()
-        .since(&before, None)
+        .counts_since(&before, None)
         .unwrap_err()
         .to_string();
     assert!(error.contains("no CPU in common"), "{error}");
@@ -404,7 +408,10 @@ fn what_does_not_fit_is_left_out_or_refused() {
             *text = "5\n".to_owned();
         }
     }
-    let counted = read(&back).unwrap().since(&before, Some(4.0)).unwrap();
+    let counted = read(&back)
+        .unwrap()
+        .counts_since(&before, Some(4.0))
+        .unwrap();
     assert_eq!((counted.cpus, counted.seconds), (1, Some(4.0)));
     assert!(
         counted.notes[0].contains("cpu1 (above of C6 from 600 to 5)"),
@@ -416,7 +423,9 @@ fn what_does_not_fit_is_left_out_or_refused() {
     let (mut first, mut second) = (files(1), files(3));
     first[0].1 = "90.0 1.0\n".to_owned();
     second[0].1 = "60.0 1.0\n".to_owned();
-    let error = read(&second).unwrap().since(&read(&first).unwrap(), None);
+    let error = read(&second)
+        .unwrap()
+        .counts_since(&read(&first).unwrap(), None);
     let error = error.unwrap_err().to_string();
     assert!(error.contains("up for 90 s at the first"), "{error}");
 
@@ -425,7 +434,10 @@ fn what_does_not_fit_is_left_out_or_refused() {
         .into_iter()
         .map(|(path, text)| (path, text.replace("C6", "C2_ACPI")))
         .collect();
-    let error = read(&other).unwrap().since(&before, None).unwrap_err();
+    let error = read(&other)
+        .unwrap()
+        .counts_since(&before, None)
+        .unwrap_err();
     assert!(
         error
             .to_string()
@@ -437,7 +449,9 @@ fn what_does_not_fit_is_left_out_or_refused() {
     let (mut first, mut second) = (files(1), files(3));
     first.retain(|(path, _)| !path.ends_with("above"));
     second.retain(|(path, _)| !path.ends_with("rejected"));
-    let counted = read(&second).unwrap().since(&read(&first).unwrap(), None);
+    let counted = read(&second)
+        .unwrap()
+        .counts_since(&read(&first).unwrap(), None);
     let poll = &counted.unwrap().states[0];
     assert_eq!(
         (poll.usage, poll.above, poll.below, poll.rejected),
@@ -445,14 +459,14 @@ fn what_does_not_fit_is_left_out_or_refused() {
     );
 
     // More idle time than there was time.
-    let notes = |seconds| after.since(&before, Some(seconds)).unwrap().notes;
+    let notes = |seconds| after.counts_since(&before, Some(seconds)).unwrap().notes;
     assert_eq!(notes(1.0), Vec::<String>::new());
     assert!(
         notes(1e-4)[0].contains("does not fit into"),
         "{:?}",
         notes(1e-4)
     );
-    let same = before.since(&before, None).unwrap().notes;
+    let same = before.counts_since(&before, None).unwrap().notes;
     assert!(same[0].contains("nothing was counted"), "{same:?}");
 
     // Old kernels count less.
@@ -460,7 +474,7 @@ fn what_does_not_fit_is_left_out_or_refused() {
         .into_iter()
         .filter(|(path, _)| !path.ends_with("rejected"))
         .collect();
-    let counted = read(&old).unwrap().since_start(None);
+    let counted = read(&old).unwrap().counts_since_boot(None);
     assert_eq!(
         (counted.states[0].rejected, counted.states[0].above),
         (None, Some(1800))
@@ -480,14 +494,14 @@ fn what_does_not_fit_is_left_out_or_refused() {
         &[0xff; 1000],
         &[0x1f, 0x8b].repeat(50),
     ] {
-        assert!(Dump::read(written(empty).path()).is_err());
+        assert!(Dump::read_single(written(empty).path()).is_err());
     }
     assert!(read(&[]).unwrap_err().to_string().contains("cpu*/cpuidle"));
-    assert!(Dump::read(Path::new("/does/not/exist")).is_err());
+    assert!(Dump::read_single(Path::new("/does/not/exist")).is_err());
     let cut = archive(&files(1));
-    let error = Dump::read(written(&cut[..cut.len() / 2 + 100]).path()).unwrap_err();
+    let error = Dump::read_single(written(&cut[..cut.len() / 2 + 100]).path()).unwrap_err();
     assert!(error.to_string().contains("only a part"), "{error}");
-    let error = Dump::read(written(b"\xfd7zXZ\0anything").path()).unwrap_err();
+    let error = Dump::read_single(written(b"\xfd7zXZ\0anything").path()).unwrap_err();
     assert!(
         error.to_string().contains("a file of xz; unpack it"),
         "{error}"

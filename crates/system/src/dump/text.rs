@@ -10,12 +10,12 @@ use wakepath_units::pasted;
 
 use super::counters::{Counters, Dump};
 
-/// Files of sysfs have at most a page.
+/// Largest size of a sysfs file in bytes: a page.
 pub(super) const MAX_FILE: u64 = 4096;
-/// Most files of a dump: 8192 CPUs with 10 states of 17 files, and as many others.
+/// Limit on the files of a dump: 8192 CPUs with 10 states of 17 files, and as many others.
 pub(super) const MAX_FILES: usize = 3_000_000;
 
-/// A relevant sysfs file, or the uptime.
+/// A file of an idle state in sysfs, or the uptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CounterFile {
     Name,
@@ -31,7 +31,7 @@ pub(super) enum CounterFile {
 }
 
 impl CounterFile {
-    fn named(name: &str) -> Option<Self> {
+    fn from_file_name(name: &str) -> Option<Self> {
         Some(match name {
             "name" => Self::Name,
             "usage" => Self::Usage,
@@ -46,7 +46,7 @@ impl CounterFile {
         })
     }
 
-    const fn name(self) -> &'static str {
+    const fn file_name(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::Usage => "usage",
@@ -63,37 +63,37 @@ impl CounterFile {
 }
 
 impl CounterFile {
-    /// Whether it is no counter, and may be shown once for two dumps.
-    const fn is_constant(self) -> bool {
+    /// Whether the file is no counter but constant, so that it may be shown once for two dumps.
+    const fn keeps_its_value(self) -> bool {
         matches!(
             self,
             Self::Name | Self::Latency | Self::Residency | Self::Disable
         )
     }
 
-    /// Whether the content of such a file in a later dump can be `now`, after `then`.
-    fn may_follow(self, then: &str, now: &str) -> bool {
+    /// Whether this file can hold `now` in a later dump, after `then`.
+    fn may_change_to(self, then: &str, now: &str) -> bool {
         match self {
             Self::Name | Self::Latency | Self::Residency => now == then,
             Self::Disable => true,
-            Self::Uptime => uptime(then) <= uptime(now),
+            Self::Uptime => parse_uptime(then) <= parse_uptime(now),
             _ => matches!((then.parse::<u64>(), now.parse::<u64>()), (Ok(a), Ok(b)) if a <= b),
         }
     }
 
-    /// Whether a line can be the content of such a file.
-    fn may_be(self, line: &str) -> bool {
+    /// Whether a line can be the content of this file.
+    fn accepts_content(self, line: &str) -> bool {
         match self {
             Self::Name => {
                 !line.contains(char::is_whitespace) && line.contains(char::is_alphanumeric)
             }
-            Self::Uptime => uptime(line).is_some(),
+            Self::Uptime => parse_uptime(line).is_some(),
             _ => line.parse::<u64>().is_ok(),
         }
     }
 }
 
-/// File, state and CPU of a value. A path may lack the CPU.
+/// Which file a value is of: CPU, idle state and file name. A path may lack the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     cpu: Option<u32>,
@@ -108,13 +108,13 @@ impl Place {
         file: CounterFile::Uptime,
     };
 
-    /// The place named by `.../cpu3/cpuidle/state1/usage`, or by `state1/usage` as within that folder.
-    pub(super) fn find(path: &str) -> Option<Self> {
+    /// The place that a path names: `.../cpu3/cpuidle/state1/usage`, or `state1/usage` as within that folder.
+    pub(super) fn from_path(path: &str) -> Option<Self> {
         if path.ends_with("proc/uptime") {
             return Some(Self::UPTIME);
         }
         let mut parts = path.rsplit('/');
-        let file = CounterFile::named(parts.next()?)?;
+        let file = CounterFile::from_file_name(parts.next()?)?;
         let state = number_after(parts.next()?, "state")?;
         let cpu = match (parts.next(), parts.next()) {
             (Some("cpuidle"), Some(".") | None) | (Some(".") | None, _) => None,
@@ -125,24 +125,24 @@ impl Place {
     }
 
     /// Refuses impossible places.
-    pub(super) fn check(self) -> io::Result<()> {
+    pub(super) fn check_is_possible(self) -> io::Result<()> {
         match self.cpu {
             Some(cpu) if cpu >= MAX_CPUS => Err(io::Error::other(format!(
                 "{}: CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs",
-                self.path()
+                self.relative_path()
             ))),
             _ if self.state as usize >= MAX_STATES => Err(io::Error::other(format!(
                 "{}: state {}, and a CPU has at most {MAX_STATES}",
-                self.path(),
+                self.relative_path(),
                 self.state
             ))),
             _ => Ok(()),
         }
     }
 
-    fn path(self) -> String {
+    fn relative_path(self) -> String {
         let Self { cpu, state, file } = self;
-        let file = file.name();
+        let file = file.file_name();
         match cpu {
             _ if self == Self::UPTIME => file.to_owned(),
             Some(cpu) => format!("cpu{cpu}/cpuidle/state{state}/{file}"),
@@ -156,23 +156,23 @@ impl Place {
 struct Value {
     place: Place,
     text: String,
-    /// Quoting depth of the line.
+    /// Quoting depth of the value's line.
     quoted: usize,
-    /// Line number from 1; 0 for files.
+    /// Number of the value's line, from 1; 0 for values from files.
     line: usize,
 }
 
-/// All values of an input, in order.
+/// All values that an input has, in order.
 #[derive(Debug, Default)]
 pub(super) struct Values(Vec<Value>);
 
 impl Values {
-    /// Whether nothing was found.
+    /// Whether no values were found in the input.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds a file's content.
+    /// Adds the content of a sysfs file.
     pub(super) fn add_content(&mut self, place: Place, text: &str) {
         self.0.push(Value {
             place,
@@ -191,10 +191,10 @@ impl Values {
             if (&mut input).take(MAX_FILE).read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let text = pasted::line(&bytes);
-            let (quoted, line) = pasted::unquoted(&text);
-            if let Some((place, text)) = reader.line(line.trim()) {
-                place.check()?;
+            let text = pasted::decode_line(&bytes);
+            let (quoted, line) = pasted::quote_depth_and_text(&text);
+            if let Some((place, text)) = reader.take_line(line.trim()) {
+                place.check_is_possible()?;
                 self.0.push(Value {
                     place,
                     text,
@@ -203,7 +203,7 @@ impl Values {
                 });
             }
         }
-        if reader.is_upside_down() {
+        if reader.has_values_above_paths() {
             return Err(io::Error::other(
                 "the values stand above their paths; give a text with each path above its value, or before it in the same line",
             ));
@@ -211,10 +211,10 @@ impl Values {
         Ok(())
     }
 
-    /// The dump made of all values, or two consecutive dumps. The error names a file with two values.
-    pub(super) fn dumps(self) -> Result<Vec<Dump>, String> {
-        let Some(conflict) = first_conflict(&self.0) else {
-            return Ok(vec![dump(&self.0)?]);
+    /// Makes a dump of all values, or two consecutive dumps. The error names a file with two values.
+    pub(super) fn into_dumps(self) -> Result<Vec<Dump>, String> {
+        let Some(conflict) = describe_first_conflict(&self.0) else {
+            return Ok(vec![build_dump(&self.0)?]);
         };
         let least = self.0.iter().map(|value| value.quoted).min();
         let own: Vec<Value> = self
@@ -223,23 +223,23 @@ impl Values {
             .filter(|v| Some(v.quoted) == least)
             .cloned()
             .collect();
-        if own.len() < self.0.len() && first_conflict(&own).is_none() {
-            let mut dump = dump(&own)?;
+        if own.len() < self.0.len() && describe_first_conflict(&own).is_none() {
+            let mut dump = build_dump(&own)?;
             dump.notes.push(format!(
                 "quoted lines have other values of the same files and are left out; {conflict}"
             ));
             return Ok(vec![dump]);
         }
-        let (before, again) = self.0.split_at(second_dump(&self.0));
-        let after = &with_constants(before, again)[..];
-        // Files of a folder come in no order.
+        let (before, again) = self.0.split_at(start_of_second_dump(&self.0));
+        let after = &fill_in_constants(before, again)[..];
+        // The files of a folder come in no particular order.
         let is_text = self.0.iter().all(|value| value.line > 0);
         if is_text && is_later(before, after) {
-            let mut later = dump(after)?;
+            let mut later = build_dump(after)?;
             let note =
                 "the text has two dumps of the same files; the second one counts as the later one";
             later.notes.push(note.to_owned());
-            return Ok(vec![dump(before)?, later]);
+            return Ok(vec![build_dump(before)?, later]);
         }
         Err(format!(
             "{conflict}. The text has several dumps; give one of a machine, or one and then a later one of the same files"
@@ -247,8 +247,8 @@ impl Values {
     }
 }
 
-/// The first file with two values, in words.
-fn first_conflict(values: &[Value]) -> Option<String> {
+/// Describes the first file that has two values.
+fn describe_first_conflict(values: &[Value]) -> Option<String> {
     let mut seen: BTreeMap<Place, &Value> = BTreeMap::new();
     values.iter().find_map(|value| {
         let known = *seen.entry(value.place).or_insert(value);
@@ -257,25 +257,25 @@ fn first_conflict(values: &[Value]) -> Option<String> {
                 (0, _) | (_, 0) => String::new(),
                 (first, second) => format!(" in lines {first} and {second}"),
             };
-            let path = value.place.path();
+            let path = value.place.relative_path();
             format!("{path} is `{}` and `{}`{lines}", known.text, value.text)
         })
     })
 }
 
-/// A second dump completed with constants from the first, such as names, which need not be repeated.
-fn with_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
+/// A second dump completed with constants of the first, such as names, which need not be repeated.
+fn fill_in_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
     let known: BTreeSet<Place> = after.iter().map(|value| value.place).collect();
     before
         .iter()
-        .filter(|value| value.place.file.is_constant() && !known.contains(&value.place))
+        .filter(|value| value.place.file.keeps_its_value() && !known.contains(&value.place))
         .chain(after)
         .cloned()
         .collect()
 }
 
-/// Where the first file comes for the second time.
-fn second_dump(values: &[Value]) -> usize {
+/// Index of the first value whose file has come before, where a second dump begins.
+fn start_of_second_dump(values: &[Value]) -> usize {
     let mut seen = BTreeSet::new();
     let again = values.iter().position(|value| !seen.insert(value.place));
     again.unwrap_or(values.len())
@@ -288,7 +288,7 @@ fn is_later(before: &[Value], after: &[Value]) -> bool {
         && second.len() == after.len()
         && first.iter().all(|(place, then)| {
             let now = second.get(place);
-            now.is_some_and(|now| place.file.may_follow(then, now))
+            now.is_some_and(|now| place.file.may_change_to(then, now))
         })
 }
 
@@ -304,16 +304,16 @@ fn number_after(text: &str, prefix: &str) -> Option<u32> {
     text.strip_prefix(prefix)?.parse().ok()
 }
 
-fn uptime(text: &str) -> Option<f64> {
+fn parse_uptime(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-fn dump(values: &[Value]) -> Result<Dump, String> {
+fn build_dump(values: &[Value]) -> Result<Dump, String> {
     let mut dump = Dump::default();
     let mut unknown_cpu = false;
     for Value { place, text, .. } in values {
         if place.file == CounterFile::Uptime {
-            dump.uptime_s = uptime(text);
+            dump.uptime_s = parse_uptime(text);
             continue;
         }
         unknown_cpu |= place.cpu.is_none();
@@ -343,7 +343,8 @@ fn dump(values: &[Value]) -> Result<Dump, String> {
             }
         };
         let number = text.parse();
-        *counter = Some(number.map_err(|_| format!("{}: `{text}` is no count", place.path()))?);
+        *counter =
+            Some(number.map_err(|_| format!("{}: `{text}` is no count", place.relative_path()))?);
     }
     if unknown_cpu {
         dump.notes
@@ -352,59 +353,65 @@ fn dump(values: &[Value]) -> Result<Dump, String> {
     Ok(dump)
 }
 
-/// Context from earlier lines.
+/// What a line-wise reader keeps of earlier lines.
 #[derive(Default)]
 struct LineReader {
-    /// A path whose value is on the next line.
+    /// The path from the last line, if its value is to follow on the next line.
     path: Option<Place>,
-    /// `cat .../state*/usage` was typed: where the next line is from.
+    /// Where the next line's value is from, after a typed `cat .../state*/usage`.
     listed: Option<Place>,
     cpupower: Cpupower,
-    /// The first line is a value alone.
+    /// Whether the first line is a value without a path.
     value_first: Option<bool>,
-    /// The last line was only the path of a state's file.
+    /// Whether the last line was only the path of a state's file.
     path_last: bool,
 }
 
-/// Where in the output of `cpupower idle-info` a line is.
+/// Position in the output of `cpupower idle-info`.
 #[derive(Default)]
 struct Cpupower {
     cpu: Option<u32>,
-    /// Names of states in order, where listed.
+    /// Names of the idle states in order, where cpupower lists them.
     names: Vec<String>,
-    /// Number of states seen on this CPU.
+    /// Number of idle states seen on this CPU so far.
     states: u32,
-    /// A line that may be a state's name.
+    /// A line that may be the name of an idle state.
     heading: Option<String>,
     state: Option<u32>,
 }
 
 impl LineReader {
-    fn line(&mut self, line: &str) -> Option<(Place, String)> {
+    fn take_line(&mut self, line: &str) -> Option<(Place, String)> {
         if line.is_empty() {
             return None;
         }
         let is_word = !line.contains([':', '=', ' ', '\t']);
         self.path_last = is_word && line.contains("/state");
         self.value_first.get_or_insert(is_word && !self.path_last);
-        if let Some(place) = listed_by_cat(line) {
+        if let Some(place) = first_path_of_cat_command(line) {
             self.listed = Some(place);
             return None;
         }
-        if let Some(place) = path_alone(line) {
+        if let Some(place) = parse_path_alone(line) {
             self.path = Some(place);
             self.listed = None;
             return None;
         }
-        if let Some(found) = path_and_value(line) {
+        if let Some(found) = split_path_and_value(line) {
             self.path = None;
             self.listed = None;
             return Some(found);
         }
         if let Some(place) = self.path.take() {
-            return place.file.may_be(line).then(|| (place, line.to_owned()));
+            return place
+                .file
+                .accepts_content(line)
+                .then(|| (place, line.to_owned()));
         }
-        if let Some(place) = self.listed.take_if(|place| place.file.may_be(line)) {
+        if let Some(place) = self
+            .listed
+            .take_if(|place| place.file.accepts_content(line))
+        {
             self.listed = Some(Place {
                 state: place.state + 1,
                 ..place
@@ -412,20 +419,20 @@ impl LineReader {
             return Some((place, line.to_owned()));
         }
         self.listed = None;
-        self.cpupower.line(line)
+        self.cpupower.take_line(line)
     }
 }
 
 impl LineReader {
-    /// Whether each value stood above its path, as `find -exec cat {} \; -print` has it: a value comes first and a path
-    /// last. Read the other way round, every value would be that of another file.
-    fn is_upside_down(&self) -> bool {
+    /// Whether each value stood above its path, as `find -exec cat {} \; -print` prints it: a value comes first and a
+    /// path last. Otherwise every value would be taken for that of another file.
+    fn has_values_above_paths(&self) -> bool {
         self.value_first == Some(true) && self.path_last
     }
 }
 
 /// The first file shown by a `cat` command in this line, for all states on a CPU.
-fn listed_by_cat(line: &str) -> Option<Place> {
+fn first_path_of_cat_command(line: &str) -> Option<Place> {
     let mut words = line.split_whitespace().rev();
     let path = words.next()?;
     let (mut is_cat, mut others) = (false, 0);
@@ -437,17 +444,17 @@ fn listed_by_cat(line: &str) -> Option<Place> {
         .replace("/state*/", "/state0/")
         .replace("/state?/", "/state0/");
     (is_cat && others == 0 && first != path)
-        .then(|| Place::find(&first))
+        .then(|| Place::from_path(&first))
         .flatten()
 }
 
 /// The path on a line with nothing else: as written by `head -v` or `find`, or after a printing command.
-fn path_alone(line: &str) -> Option<Place> {
+fn parse_path_alone(line: &str) -> Option<Place> {
     let headed = line
         .strip_prefix("==>")
         .and_then(|rest| rest.strip_suffix("<=="));
     let path = headed.unwrap_or(line).trim().trim_end_matches(':');
-    Place::find(path.rsplit(char::is_whitespace).next()?)
+    Place::from_path(path.rsplit(char::is_whitespace).next()?)
 }
 
 /// Whether a character separates a path from its value.
@@ -455,19 +462,20 @@ fn is_separator(c: char) -> bool {
     c.is_whitespace() || ":=,;|\"'".contains(c)
 }
 
-/// `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`; also as a row of CSV, JSON or Markdown.
-fn path_and_value(line: &str) -> Option<(Place, String)> {
+/// Splits a line into path and value: `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`;
+/// also as a row of CSV, JSON or Markdown.
+fn split_path_and_value(line: &str) -> Option<(Place, String)> {
     let row = line.trim_matches(|c: char| c.is_whitespace() || "\"'|,;".contains(c));
     let (path, rest) = row.split_at(row.find(is_separator)?);
-    let place = Place::find(path)?;
+    let place = Place::from_path(path)?;
     let value = rest.trim_start_matches(is_separator);
-    // A sysfs file has a single line.
+    // A sysfs file has only one line.
     let text = value.strip_prefix("1:").unwrap_or(value).trim();
     Some((place, text.to_owned()))
 }
 
 impl Cpupower {
-    fn line(&mut self, line: &str) -> Option<(Place, String)> {
+    fn take_line(&mut self, line: &str) -> Option<(Place, String)> {
         let (key, value) = line.split_once(':')?;
         let (key, value) = (key.trim(), value.trim());
         if let Some(cpu) = key.to_lowercase().strip_prefix("analyzing cpu ") {
@@ -482,7 +490,7 @@ impl Cpupower {
                 self.names = value.split_whitespace().map(str::to_owned).collect();
                 return None;
             }
-            "Flags/Description" => (CounterFile::Name, self.begin_state()?),
+            "Flags/Description" => (CounterFile::Name, self.begin_state_of_heading()?),
             "Usage" => (CounterFile::Usage, value.to_owned()),
             "Duration" => (CounterFile::Time, value.to_owned()),
             "Latency" => (CounterFile::Latency, value.to_owned()),
@@ -504,22 +512,22 @@ impl Cpupower {
         self.heading = Some(name.to_owned());
         let place = Place {
             cpu: self.cpu,
-            state: self.index(name),
+            state: self.state_index(name),
             file: CounterFile::Disable,
         };
         (name != heading).then(|| (place, "1".to_owned()))
     }
 
-    /// The state whose name was the heading before.
-    fn begin_state(&mut self) -> Option<String> {
+    /// Begins the idle state whose name was the heading before, and returns that name.
+    fn begin_state_of_heading(&mut self) -> Option<String> {
         let name = self.heading.take()?;
-        self.state = Some(self.index(&name));
+        self.state = Some(self.state_index(&name));
         self.states += 1;
         Some(name)
     }
 
-    /// The index of a state by its place in the list of names; where it is not listed, of the next one.
-    fn index(&self, name: &str) -> u32 {
+    /// Index of an idle state: its place in the list of names, or else the next number.
+    fn state_index(&self, name: &str) -> u32 {
         let listed = self.names.iter().position(|known| known == name);
         listed.map_or(self.states, |index| index as u32)
     }

@@ -1,16 +1,16 @@
-//! The admin commands that the rest needs of a drive.
+//! The NVMe admin commands that reading a drive needs.
 
 use std::io;
 
 /// A drive that answers admin commands.
 pub trait NvmeAdmin {
-    /// The Identify Controller data structure.
+    /// Reads the drive's Identify Controller data structure.
     ///
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.
-    fn identify(&self) -> io::Result<Vec<u8>>;
+    fn read_identity(&self) -> io::Result<Vec<u8>>;
 
-    /// The value in force of a feature: dword 0 of the completion, and the data.
+    /// Reads the value in force of a feature: returns dword 0 of the completion, and fills `data`.
     ///
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.

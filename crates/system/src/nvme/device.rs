@@ -1,4 +1,4 @@
-//! Admin commands to a controller's character device, by ioctl.
+//! Sends admin commands to a controller's character device, by ioctl.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,7 +17,7 @@ const GET_FEATURES: u8 = 0x0a;
 /// Identify: the controller.
 const CNS_CONTROLLER: u32 = 1;
 
-/// `struct nvme_passthru_cmd` of the kernel's interface.
+/// The kernel's `struct nvme_passthru_cmd`.
 #[repr(C)]
 #[derive(Default)]
 struct Command {
@@ -47,7 +47,7 @@ pub struct NvmeDevice {
 }
 
 impl NvmeDevice {
-    /// The controller of the device at this path below a root.
+    /// The controller whose character device is at this path below a root.
     pub const fn new(root: Root, path: String) -> Self {
         Self { root, path }
     }
@@ -60,13 +60,13 @@ impl NvmeDevice {
     /// # Errors
     /// The device's; `Other` with the status if the drive refuses.
     #[expect(unsafe_code, reason = "there is no safe way to send an admin command")]
-    pub fn send(
+    pub fn send_admin_command(
         &self,
         opcode: u8,
         (dword10, dword11): (u32, u32),
         data: &mut [u8],
     ) -> io::Result<u32> {
-        let device = self.root.open_any(&self.path, OFlags::RDONLY)?;
+        let device = self.root.open_file_or_folder(&self.path, OFlags::RDONLY)?;
         let mut command = Command {
             opcode,
             dword10,
@@ -95,13 +95,13 @@ impl NvmeDevice {
 }
 
 impl NvmeAdmin for NvmeDevice {
-    fn identify(&self) -> io::Result<Vec<u8>> {
+    fn read_identity(&self) -> io::Result<Vec<u8>> {
         let mut data = vec![0; id_ctrl::SIZE];
-        self.send(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;
+        self.send_admin_command(IDENTIFY, (CNS_CONTROLLER, 0), &mut data)?;
         Ok(data)
     }
 
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
-        self.send(GET_FEATURES, (u32::from(feature), 0), data)
+        self.send_admin_command(GET_FEATURES, (u32::from(feature), 0), data)
     }
 }

@@ -1,4 +1,4 @@
-//! A captured drive: what it answered, as files.
+//! A captured drive, whose answers to commands are files.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use super::commands::NvmeAdmin;
 use crate::Root;
 
 /// The file below a captured root that holds a drive's Identify Controller structure.
-pub fn identify_file(drive: &str) -> String {
+pub fn captured_identity_path(drive: &str) -> String {
     format!("dev/{drive}.id-ctrl")
 }
 
-/// The file that holds a feature: dword 0, little-endian, and the data.
-pub fn feature_file(drive: &str, feature: u8) -> String {
+/// The file below a captured root that holds a drive's feature: dword 0, little-endian, and the data.
+pub fn captured_feature_path(drive: &str, feature: u8) -> String {
     format!("dev/{drive}.feature-{feature:02x}")
 }
 
@@ -22,7 +22,7 @@ pub struct NvmeFiles {
 }
 
 impl NvmeFiles {
-    /// The drive of this name.
+    /// The captured drive of this name.
     pub fn new(root: Root, drive: &str) -> Self {
         Self {
             root,
@@ -30,8 +30,8 @@ impl NvmeFiles {
         }
     }
 
-    fn read(&self, file: &str) -> io::Result<Vec<u8>> {
-        self.root.bytes(file).map_err(|e| match e {
+    fn read_captured(&self, file: &str) -> io::Result<Vec<u8>> {
+        self.root.read_bytes(file).map_err(|e| match e {
             crate::SystemError::Read { source, .. } => source,
             other => io::Error::other(other),
         })
@@ -39,12 +39,12 @@ impl NvmeFiles {
 }
 
 impl NvmeAdmin for NvmeFiles {
-    fn identify(&self) -> io::Result<Vec<u8>> {
-        self.read(&identify_file(&self.drive))
+    fn read_identity(&self) -> io::Result<Vec<u8>> {
+        self.read_captured(&captured_identity_path(&self.drive))
     }
 
     fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32> {
-        let held = self.read(&feature_file(&self.drive, feature))?;
+        let held = self.read_captured(&captured_feature_path(&self.drive, feature))?;
         let (dword, content) = held
             .split_first_chunk::<4>()
             .filter(|(_, content)| content.len() == data.len())

@@ -1,7 +1,7 @@
 //! NVMe admin commands that read: Identify Controller and Get Features.
 //!
 //! [`NvmeAdmin`] is what the rest needs of a drive. [`NvmeDevice`] sends the commands to a character device;
-//! [`NvmeFiles`] answers them from the files of a captured machine. [`admin`] picks the right one.
+//! [`NvmeFiles`] answers them from the files of a captured machine. [`open_drive_or_capture`] picks the right one.
 
 mod commands;
 mod device;
@@ -17,27 +17,30 @@ use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
 use crate::Root;
 pub use commands::NvmeAdmin;
 pub use device::NvmeDevice;
-pub use files::{NvmeFiles, feature_file, identify_file};
+pub use files::{NvmeFiles, captured_feature_path, captured_identity_path};
 
-/// The APST feature (NVMe Base Specification, Feature Identifier 0Ch).
+/// Identifier of the APST feature (NVMe Base Specification, Feature Identifier 0Ch).
 pub const APST: u8 = 0x0c;
 
-/// The drive `name` of a machine: its character device if there is one, else its captured answers.
-pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
-    match device(root, name) {
+/// The drive `name` of a machine: its character device if there is one, or else its captured answers.
+pub fn open_drive_or_capture(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
+    match find_character_device(root, name) {
         Some(device) => Box::new(device),
         None => Box::new(NvmeFiles::new(root.clone(), name)),
     }
 }
 
 /// The character device of the drive `name`; `None` on a captured machine that has its answers as files.
-pub fn device(root: &Root, name: &str) -> Option<NvmeDevice> {
+pub fn find_character_device(root: &Root, name: &str) -> Option<NvmeDevice> {
     let path = format!("dev/{name}");
-    let is_device = matches!(root.kind(&path), Some((FileType::CharacterDevice, _)));
+    let is_device = matches!(
+        root.type_and_permissions(&path),
+        Some((FileType::CharacterDevice, _))
+    );
     (root.is_live() || is_device).then(|| NvmeDevice::new(root.clone(), path))
 }
 
-/// The APST feature as it is set and read: whether it is on, and the table.
+/// The APST feature of a drive: whether it is on, and the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApstFeature {
     /// `APSTE`.
@@ -47,11 +50,11 @@ pub struct ApstFeature {
 }
 
 impl ApstFeature {
-    /// Reads the feature from a drive.
+    /// Reads the APST feature from a drive.
     ///
     /// # Errors
     /// As [`NvmeAdmin::get_feature`].
-    pub fn get(drive: &dyn NvmeAdmin) -> io::Result<Self> {
+    pub fn read_from_drive(drive: &dyn NvmeAdmin) -> io::Result<Self> {
         let mut data = [0; TABLE_BYTES];
         let dword = drive.get_feature(APST, &mut data)?;
         Ok(Self {
@@ -60,7 +63,7 @@ impl ApstFeature {
         })
     }
 
-    /// Parses what [`fmt::Display`] prints.
+    /// Parses the APST feature from the text that [`fmt::Display`] prints.
     pub fn parse(text: &str) -> Option<Self> {
         let (switch, hex) = text.trim().split_once(':')?;
         let enabled = match switch {
@@ -90,20 +93,21 @@ impl fmt::Display for ApstFeature {
     }
 }
 
-/// The latency tolerance that the kernel keeps a drive's table to, in its words: microseconds, `any` or `auto`.
-pub fn latency_tolerance(root: &Root, name: &str) -> Option<String> {
-    root.optional(&format!(
+/// The latency tolerance of a drive, to which the kernel fits the drive's table, in the kernel's words: microseconds,
+/// `any` or `auto`.
+pub fn read_latency_tolerance(root: &Root, name: &str) -> Option<String> {
+    root.read_text_if_readable(&format!(
         "sys/class/nvme/{name}/power/pm_qos_latency_tolerance_us"
     ))
 }
 
-/// Reads what a drive says about itself.
+/// Reads the Identify Controller data of a drive.
 ///
 /// # Errors
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.
-pub fn identify(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
-    let data = admin(root, name).identify()?;
-    let found = id_ctrl::parse(name, &data);
+pub fn read_drive_identity(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
+    let data = open_drive_or_capture(root, name).read_identity()?;
+    let found = id_ctrl::parse_dump(name, &data);
     found
         .map(|found| found.drive)
         .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))

@@ -1,6 +1,6 @@
-//! What is known of a setting.
+//! What is known of each setting: scope, access, unit, values.
 
-/// What a setting belongs to.
+/// The kind of part that a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SettingScope {
     /// The whole machine.
@@ -16,7 +16,7 @@ pub enum SettingScope {
 }
 
 impl SettingScope {
-    /// What users call it.
+    /// The scope's name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -40,16 +40,16 @@ pub enum Access {
     NvmeFeature(u8),
 }
 
-/// What a setting may be.
+/// The values that a setting may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// One of the words in this file beside it.
+    /// One of the words in a file of this name, beside the setting's own.
     Listed(&'static str),
-    /// One of the words in this file beside it, or a whole number up to this one.
+    /// One of the words in a file beside the setting's own, or a whole number up to this maximum.
     ListedOrUpTo(&'static str, u64),
-    /// A whole number from the first to the second.
+    /// A whole number from the first to the second, both included.
     Between(u64, u64),
-    /// A whole number between those in two files beside it.
+    /// A whole number between the numbers in two files beside the setting's own.
     BetweenFiles(&'static str, &'static str),
     /// `N` or `Y`, or 0 or 1.
     YesNo,
@@ -66,21 +66,21 @@ pub enum Values {
 pub struct SettingInfo {
     /// Its name.
     pub name: &'static str,
-    /// What it belongs to.
+    /// The kind of part that the setting belongs to.
     pub scope: SettingScope,
-    /// Where it is, below the root: `{n}` is the number of the CPU or policy or the drive's name,
+    /// Path of the setting, below the machine's root: `{n}` is the number of the CPU or policy or the drive's name,
     /// `{state}` the index of the idle state.
     pub path: &'static str,
-    /// How it is read and written.
+    /// How the setting is read and written.
     pub mechanism: Access,
-    /// The unit of its numbers; empty if it has none.
+    /// The unit of the setting's numbers; empty if it has none.
     pub unit: &'static str,
-    /// What it may be.
+    /// The values that the setting may have.
     pub values: Values,
     /// What it means.
     pub meaning: &'static str,
-    /// Settings that the kernel changes along with it. Their old values are kept, too, and are written
-    /// after it when it is put back.
+    /// Settings that the kernel changes along with this setting. Their old values are kept, too, and are written after
+    /// this setting when it is put back.
     pub changes: &'static [&'static str],
 }
 

@@ -1,18 +1,19 @@
-//! Values as texts: what is possible, and when two texts mean the same.
+//! Values of settings as texts: what is possible, and when two texts mean the same.
 
 use wakepath_policies::freq::epp::Epp;
 
 use super::info::{SettingInfo, Values};
 
-/// No latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` (`include/linux/pm_qos.h`, Linux 6.12).
+/// The number that stands for no latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT`
+/// (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;
 
-/// What `/dev/cpu_dma_latency` reads as when nobody limits anything: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`
+/// The number that `/dev/cpu_dma_latency` returns when nobody limits anything: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`
 /// (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_SYSTEM_LATENCY_LIMIT_US: u64 = 2_000_000_000;
 
-/// A latency limit of a CPU as its file takes it: 0 means no limit there, and no latency at all is `n/a`.
-pub fn resume_latency(limit_us: Option<u64>) -> String {
+/// Formats a CPU's latency limit as its sysfs file takes it: 0 means no limit there, and no latency at all is `n/a`.
+pub fn format_resume_latency(limit_us: Option<u64>) -> String {
     match limit_us {
         None => "0".to_owned(),
         Some(0) => "n/a".to_owned(),
@@ -20,8 +21,8 @@ pub fn resume_latency(limit_us: Option<u64>) -> String {
     }
 }
 
-/// The latency limit of a CPU that its file tells, in us; `None` if there is none.
-pub fn resume_limit_us(text: &str) -> Option<u64> {
+/// Parses a CPU's latency limit from its sysfs file, in us; `None` if there is no limit.
+pub fn parse_resume_limit_us(text: &str) -> Option<u64> {
     match text {
         "0" => None,
         "n/a" => Some(0),
@@ -30,21 +31,21 @@ pub fn resume_limit_us(text: &str) -> Option<u64> {
 }
 
 impl SettingInfo {
-    /// Checks a value. `beside` reads a file beside the setting's own, if it is there.
+    /// Checks a value of this setting. `beside` reads a file beside the setting's own, if it is there.
     ///
     /// # Errors
     /// The possible values.
-    pub(crate) fn check(
+    pub(crate) fn check_value(
         &self,
         value: &str,
         beside: impl Fn(&str) -> Option<String>,
     ) -> Result<(), String> {
         match self.values {
-            Values::Listed(file) => check_listed(value, file, beside(file)),
+            Values::Listed(file) => check_word_in_file(value, file, beside(file)),
             Values::ListedOrUpTo(_, most) if value.parse::<u64>().is_ok() => {
                 check_range(value, 0, most)
             }
-            Values::ListedOrUpTo(file, most) => check_listed(value, file, beside(file))
+            Values::ListedOrUpTo(file, most) => check_word_in_file(value, file, beside(file))
                 .map_err(|words| format!("{words}, or a whole number up to {most}")),
             Values::Between(low, high) => check_range(value, low, high),
             Values::BetweenFiles(low, high) => {
@@ -83,7 +84,7 @@ fn check_range(value: &str, low: u64, high: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// The words.
-fn check_listed(value: &str, file: &str, content: Option<String>) -> Result<(), String> {
+fn check_word_in_file(value: &str, file: &str, content: Option<String>) -> Result<(), String> {
     let Some(content) = content else {
         return Err(format!("one of those in {file}, which cannot be read"));
     };
@@ -95,12 +96,12 @@ fn check_listed(value: &str, file: &str, content: Option<String>) -> Result<(), 
 }
 
 /// Whether two values of a setting mean the same, though they may be written differently.
-pub fn same(setting: &SettingInfo, one: &str, other: &str) -> bool {
-    meaning(setting, one) == meaning(setting, other)
+pub fn have_same_meaning(setting: &SettingInfo, one: &str, other: &str) -> bool {
+    comparable_form(setting, one) == comparable_form(setting, other)
 }
 
-/// A value in the one form to compare.
-fn meaning(setting: &SettingInfo, text: &str) -> String {
+/// A setting's value in a form that is equal for equal meanings.
+fn comparable_form(setting: &SettingInfo, text: &str) -> String {
     let value = text.trim();
     match setting.values {
         Values::YesNo => match value {
@@ -110,14 +111,14 @@ fn meaning(setting: &SettingInfo, text: &str) -> String {
         },
         Values::ListedOrUpTo(..) => {
             let number = Epp::parse(value).and_then(Epp::number);
-            number.map_or_else(|| plain_number(value), |number| number.to_string())
+            number.map_or_else(|| strip_leading_zeros(value), |number| number.to_string())
         }
-        _ => plain_number(value),
+        _ => strip_leading_zeros(value),
     }
 }
 
-/// A number without leading zeros; everything else as it is.
-fn plain_number(value: &str) -> String {
+/// A number without leading zeros; other texts as they are.
+fn strip_leading_zeros(value: &str) -> String {
     value
         .parse::<u64>()
         .map_or_else(|_| value.to_owned(), |number| number.to_string())
@@ -125,7 +126,7 @@ fn plain_number(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::known;
+    use super::super::setting_known_to_exist;
     use super::*;
 
     fn file_beside(file: &str) -> Option<String> {
@@ -155,7 +156,9 @@ mod tests {
             ("apst", "on:00", "512"),
             ("haltpoll-may-shrink", "x", "Y or N"),
         ] {
-            let message = known(setting).check(value, file_beside).unwrap_err();
+            let message = setting_known_to_exist(setting)
+                .check_value(value, file_beside)
+                .unwrap_err();
             assert!(message.contains(expected), "{setting}: {message}");
         }
         for (setting, value) in [
@@ -166,16 +169,38 @@ mod tests {
             ("drive-latency", "any"),
             ("epp", "0"),
         ] {
-            known(setting).check(value, file_beside).unwrap();
+            setting_known_to_exist(setting)
+                .check_value(value, file_beside)
+                .unwrap();
         }
     }
 
     #[test]
     fn the_same_value_may_be_written_differently() {
-        assert!(same(known("epp"), "128", "balance_performance"));
-        assert!(!same(known("epp"), "127", "balance_performance"));
-        assert!(same(known("haltpoll-may-shrink"), "1", "Y"));
-        assert!(same(known("frequency-max"), "0800000", "800000\n"));
-        assert!(!same(known("cpu-latency"), "0", "n/a"));
+        assert!(have_same_meaning(
+            setting_known_to_exist("epp"),
+            "128",
+            "balance_performance"
+        ));
+        assert!(!have_same_meaning(
+            setting_known_to_exist("epp"),
+            "127",
+            "balance_performance"
+        ));
+        assert!(have_same_meaning(
+            setting_known_to_exist("haltpoll-may-shrink"),
+            "1",
+            "Y"
+        ));
+        assert!(have_same_meaning(
+            setting_known_to_exist("frequency-max"),
+            "0800000",
+            "800000\n"
+        ));
+        assert!(!have_same_meaning(
+            setting_known_to_exist("cpu-latency"),
+            "0",
+            "n/a"
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! Makes a recording from a trace's events.
+//! Makes a recording from the decoded events of a foreign trace.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use super::decode::{Function, Name, TraceEvent};
 use super::options::{ImportOptions, Imported};
-use super::problem::{Problem, check_cpu};
+use super::problem::{Problem, check_cpu_number};
 use super::tick::Tick;
 use super::timers::Timers;
 use crate::recording::{
@@ -14,13 +14,13 @@ use crate::recording::{
     Recorded, TaskStep, TimerKind, Writer,
 };
 
-/// After this long without any event, some clock has probably jumped.
+/// A gap in time this long, without any event, is taken for a jump of the trace's clock.
 const LONG_GAP_NS: u64 = 600_000_000_000;
-/// How often progress is told.
+/// Number of events between two reports of progress.
 const PROGRESS_EVERY: u64 = 1 << 16;
-/// Most events held back until the tick is known. A kernel shows the tick within some milliseconds.
+/// Limit on the events held back until the tick is known. A kernel shows the tick within some milliseconds.
 const MAX_HELD: usize = 1 << 16;
-/// Most tasks followed: the kernel's largest thread number (`PID_MAX_LIMIT`).
+/// Limit on the followed tasks: the kernel's largest thread number (`PID_MAX_LIMIT`).
 const MAX_TASKS: usize = 1 << 22;
 const IDLE_EXIT: u32 = u32::MAX;
 
@@ -34,12 +34,12 @@ pub(super) struct Builder<'a> {
     names: HashMap<String, usize>,
     counts: Vec<(String, u64)>,
     events: u64,
-    /// Events without a meaning for recordings.
+    /// Number of trace events that recordings have no use for.
     others: u64,
     tick: Tick,
-    /// The tick's handler or rate is not settled yet.
+    /// Whether the tick's handler or rate is still being learnt.
     learning: bool,
-    /// Events from before the tick is known; `None` afterwards.
+    /// Events from before the tick is known, held back; `None` once it is known.
     held: Option<Vec<HeldItem>>,
     /// Time from which the tick's handler is known; 0 if known from the start.
     handler_since: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) struct Builder<'a> {
     rate_since: Option<u64>,
     pairs: IdlePairs,
     timers: Timers,
-    /// Where each task that is blocked ran last.
+    /// The CPU on which each task that is blocked ran last.
     blocked: HashMap<u32, u32>,
     iowaiters: HashMap<u32, u32>,
     /// Tasks that did I/O or were blocked, and whether each was woken and did not run since.
@@ -56,7 +56,7 @@ pub(super) struct Builder<'a> {
     running: HashMap<u32, (u32, Name)>,
     last: HashMap<u32, u64>,
     latest: Option<u64>,
-    /// Which way CPUs went on- or offline last.
+    /// Whether each CPU came online (`true`) or went offline in its last hotplug step.
     online: HashMap<u32, bool>,
     highest_cpu: Option<u32>,
     seen: SeenEvents,
@@ -73,7 +73,7 @@ struct HeldItem {
 #[derive(Clone, Copy)]
 enum Item {
     Event(TraceEvent),
-    /// An event without a meaning for recordings.
+    /// A trace event that recordings have no use for.
     Other,
     Lost(Option<u64>),
 }
@@ -127,12 +127,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    pub(super) fn metadata(&mut self) -> &mut Metadata {
+    pub(super) fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
     }
 
     /// Index of the counter for events with this name.
-    pub(super) fn name(&mut self, name: &str) -> usize {
+    pub(super) fn counter_index(&mut self, name: &str) -> usize {
         if let Some(index) = self.names.get(name) {
             return *index;
         }
@@ -142,7 +142,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Takes an event traced by `cpu`. `what`: the decoded event, if recordings need the event.
-    pub(super) fn event(
+    pub(super) fn count_and_add_event(
         &mut self,
         time: u64,
         cpu: u32,
@@ -160,114 +160,125 @@ impl<'a> Builder<'a> {
             Some(what) => Item::Event(what),
             None => Item::Other,
         };
-        self.take(HeldItem { time, cpu, item })
+        self.hold_until_tick_known(HeldItem { time, cpu, item })
     }
 
     /// Notes that the trace lacks `count` events on `cpu` before `time`; `None`: an unknown number.
-    pub(super) fn lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+    pub(super) fn note_lost_events(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        count: Option<u64>,
+    ) -> Result<(), Problem> {
         let item = Item::Lost(count);
-        self.take(HeldItem { time, cpu, item })
+        self.hold_until_tick_known(HeldItem { time, cpu, item })
     }
 
-    /// Learns about the tick, and holds events back until the tick is known.
-    fn take(&mut self, next: HeldItem) -> Result<(), Problem> {
+    /// Learns the tick from an event, and holds all events back until the tick is known.
+    fn hold_until_tick_known(&mut self, next: HeldItem) -> Result<(), Problem> {
         if self.learning {
-            self.learn(next);
-            self.learning = !self.tick.is_settled();
+            self.learn_tick_from(next);
+            self.learning = !self.tick.has_learnt_enough();
         }
         let Some(held) = &mut self.held else {
-            return self.process(next);
+            return self.process_item(next);
         };
         held.push(next);
         if !self.learning || held.len() >= MAX_HELD {
-            return self.release();
+            return self.process_held_items();
         }
         Ok(())
     }
 
-    fn learn(&mut self, next: HeldItem) {
+    fn learn_tick_from(&mut self, next: HeldItem) {
         match next.item {
-            Item::Event(what) => self.tick.learn(next.cpu, what),
-            Item::Lost(_) => self.tick.forget(next.cpu),
+            Item::Event(what) => self.tick.learn_from_event(next.cpu, what),
+            Item::Lost(_) => self.tick.forget_cpu(next.cpu),
             Item::Other => return,
         }
         if self.held.is_none() {
-            if self.handler_since.is_none() && self.tick.knows_handler() {
+            if self.handler_since.is_none() && self.tick.knows_handler_function() {
                 self.handler_since = Some(next.time);
             }
-            if self.rate_since.is_none() && self.tick.rate().is_some() {
+            if self.rate_since.is_none() && self.tick.shortest_step_rate().is_some() {
                 self.rate_since = Some(next.time);
             }
-            self.set_tick_rate();
+            self.pass_tick_rate_to_timers();
         }
     }
 
-    fn set_tick_rate(&mut self) {
-        let rate = self.options.hz.or(self.tick.rate());
-        self.timers.set_tick_rate(rate.unwrap_or_default());
+    fn pass_tick_rate_to_timers(&mut self) {
+        let rate = self.options.hz.or(self.tick.shortest_step_rate());
+        self.timers.use_tick_rate(rate.unwrap_or_default());
     }
 
     /// Processes all items held back, whether the tick is known or not.
-    fn release(&mut self) -> Result<(), Problem> {
+    fn process_held_items(&mut self) -> Result<(), Problem> {
         let Some(held) = self.held.take() else {
             return Ok(());
         };
-        self.handler_since = self.tick.knows_handler().then_some(0);
-        self.rate_since = self.tick.rate().map(|_| 0);
-        self.set_tick_rate();
-        held.into_iter().try_for_each(|next| self.process(next))
+        self.handler_since = self.tick.knows_handler_function().then_some(0);
+        self.rate_since = self.tick.shortest_step_rate().map(|_| 0);
+        self.pass_tick_rate_to_timers();
+        held.into_iter()
+            .try_for_each(|next| self.process_item(next))
     }
 
-    fn process(&mut self, next: HeldItem) -> Result<(), Problem> {
+    fn process_item(&mut self, next: HeldItem) -> Result<(), Problem> {
         let HeldItem { time, cpu, item } = next;
         if let Item::Lost(count) = item {
-            return self.make_lost(time, cpu, count);
+            return self.write_lost_events(time, cpu, count);
         }
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
-        self.check_clock(time, cpu)?;
+        self.warn_if_clock_jumps_back(time, cpu)?;
         let [first, last] = self.metadata.span_ns.unwrap_or([time, time]);
         self.metadata.span_ns = Some([first.min(time), last.max(time)]);
         if let Item::Event(what) = item {
-            let what = self.tick.resolve(what);
-            return self.make(time, cpu, what);
+            let what = self.tick.name_tick_handler_in(what);
+            return self.write_trace_event(time, cpu, what);
         }
         self.others += 1;
         Ok(())
     }
 
-    fn make_lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
+    fn write_lost_events(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        count: Option<u64>,
+    ) -> Result<(), Problem> {
         let metadata = &mut self.metadata;
         metadata.lost_events = metadata.lost_events.saturating_add(count.unwrap_or(0));
-        metadata.warn("lost-events", || {
+        metadata.add_or_count_warning("lost-events", || {
             format!(
                 "the trace lacks events of CPU {cpu} from before {time} ns; its idle periods at such \
                  places are left out. A bigger buffer (trace-cmd record -b, perf record -m) helps"
             )
         });
-        self.pairs.forget(cpu);
+        self.pairs.forget_cpu(cpu);
         let count = count.unwrap_or(0);
-        self.push(time, cpu, EventKind::Lost { count })
+        self.write_event(time, cpu, EventKind::Lost { count })
     }
 
-    fn check_clock(&mut self, time: u64, cpu: u32) -> Result<(), Problem> {
+    fn warn_if_clock_jumps_back(&mut self, time: u64, cpu: u32) -> Result<(), Problem> {
         let last = self.last.insert(cpu, time);
         if let Some(last) = last
             && time < last
         {
-            self.metadata.warn("clock-jump", || {
+            self.metadata.add_or_count_warning("clock-jump", || {
                 format!(
                     "the clock of CPU {cpu} goes back from {last} to {time} ns; the idle period at \
                      that place is left out. The mono clock (trace-cmd record -C mono, perf record -k \
                      mono) does not jump"
                 )
             });
-            self.pairs.forget(cpu);
-            self.push(time, cpu, EventKind::Lost { count: 0 })?;
+            self.pairs.forget_cpu(cpu);
+            self.write_event(time, cpu, EventKind::Lost { count: 0 })?;
         }
         if let Some(latest) = self.latest
             && time.saturating_sub(latest) > LONG_GAP_NS
         {
-            self.metadata.warn("clock-gap", || {
+            self.metadata.add_or_count_warning("clock-gap", || {
                 format!(
                     "no event for {} s before {time} ns; the machine slept or its clock jumped",
                     (time - latest) / 1_000_000_000
@@ -278,17 +289,17 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn push(&mut self, time: u64, cpu: u32, kind: EventKind) -> Result<(), Problem> {
+    fn write_event(&mut self, time: u64, cpu: u32, kind: EventKind) -> Result<(), Problem> {
         let time = Nanoseconds(time);
-        check_cpu(cpu)?;
-        Ok(self.writer.push(&Event { time, cpu, kind })?)
+        check_cpu_number(cpu)?;
+        Ok(self.writer.add_event(&Event { time, cpu, kind })?)
     }
 
-    /// Makes events of a recording from a trace's event.
-    fn make(&mut self, time: u64, cpu: u32, what: TraceEvent) -> Result<(), Problem> {
-        self.timers.note_event(time, cpu, what);
+    /// Writes a trace's event as the events of a recording that it stands for.
+    fn write_trace_event(&mut self, time: u64, cpu: u32, what: TraceEvent) -> Result<(), Problem> {
+        self.timers.update_from_event(time, cpu, what);
         match what {
-            TraceEvent::CpuIdle { state, cpu } => self.idle(time, cpu, state),
+            TraceEvent::CpuIdle { state, cpu } => self.pair_idle_event(time, cpu, state),
             TraceEvent::Switch {
                 previous,
                 blocked,
@@ -296,69 +307,75 @@ impl<'a> Builder<'a> {
                 next_name,
             } => {
                 let blocked_task = (blocked && previous != 0).then_some(previous);
-                self.switch_task(cpu, blocked_task, (next, next_name));
-                self.run_task(time, cpu, next, next_name)
+                self.note_task_switch(cpu, blocked_task, (next, next_name));
+                self.note_task_runs(time, cpu, next, next_name)
             }
             TraceEvent::Wake {
                 pid,
                 target,
                 waking,
-            } if waking || !self.seen.waking => self.wake(time, cpu, pid, target, waking),
+            } if waking || !self.seen.waking => self.write_wake_up(time, cpu, pid, target, waking),
             // sched_wakeup follows sched_waking, perhaps on another CPU.
-            TraceEvent::Wake { pid, target, .. } => self.wake_task(time, cpu, pid, Some(target)),
+            TraceEvent::Wake { pid, target, .. } => {
+                self.write_wake_up_steps(time, cpu, pid, Some(target))
+            }
             TraceEvent::Block { complete, block } => {
                 self.seen.block = true;
-                self.push(time, cpu, block_event(block, complete))
+                self.write_event(time, cpu, issue_or_completion_event(block, complete))
             }
             TraceEvent::Queueing { step, background } => {
                 self.seen.queueing |= matches!(step, QueueStep::Queued { .. });
-                let step = self.add_submitter(cpu, step, background);
-                self.push(time, cpu, EventKind::Queueing(step))
+                let step = self.add_running_task_as_submitter(cpu, step, background);
+                self.write_event(time, cpu, EventKind::Queueing(step))
             }
             TraceEvent::DeviceInterrupt { irq, name } => {
-                self.name_interrupt(irq, name);
-                self.push(time, cpu, EventKind::Interrupt(Interrupt::Device { irq }))
+                self.keep_interrupt_name(irq, name);
+                self.write_event(time, cpu, EventKind::Interrupt(Interrupt::Device { irq }))
             }
             TraceEvent::Interrupt(interrupt) => {
                 let sends = matches!(interrupt, Interrupt::Sent { .. } | Interrupt::Stored { .. });
                 self.seen.ipis |= sends;
-                self.push(time, cpu, EventKind::Interrupt(interrupt))
+                self.write_event(time, cpu, EventKind::Interrupt(interrupt))
             }
             TraceEvent::Frequency { khz, cpu } => {
                 self.seen.frequency = true;
-                self.push(time, cpu, EventKind::Frequency(Kilohertz(khz)))
+                self.write_event(time, cpu, EventKind::Frequency(Kilohertz(khz)))
             }
             TraceEvent::TimerExpire { function, .. } => {
                 self.seen.timers = true;
-                self.push(time, cpu, EventKind::Timer(timer_kind(function)))
+                self.write_event(
+                    time,
+                    cpu,
+                    EventKind::Timer(timer_kind_of_function(function)),
+                )
             }
             TraceEvent::WheelExpire { .. } => {
                 self.seen.timers = true;
-                self.push(time, cpu, EventKind::Timer(TimerKind::Wheel))
+                self.write_event(time, cpu, EventKind::Timer(TimerKind::Wheel))
             }
-            TraceEvent::Hotplug { cpu, online } => self.hotplug(time, cpu, online),
+            TraceEvent::Hotplug { cpu, online } => self.note_hotplug_step(time, cpu, online),
             _ => Ok(()),
         }
     }
 
     /// Notes that a CPU goes from one task to another. `blocked`: the old task, if waiting for I/O.
-    fn switch_task(&mut self, cpu: u32, blocked: Option<u32>, next: (u32, Name)) {
+    fn note_task_switch(&mut self, cpu: u32, blocked: Option<u32>, next: (u32, Name)) {
         self.seen.switches = true;
-        self.pairs.tasks_are_recorded();
+        self.pairs.expect_task_notes();
         if next.0 != 0 {
-            self.pairs.task(cpu);
+            self.pairs.note_task_ran(cpu);
         }
         if let Some(task) = blocked
             && self.blocked.insert(task, cpu).is_none()
         {
             *self.iowaiters.entry(cpu).or_default() += 1;
-            self.remember_task(task);
+            self.remember_io_task(task);
         }
         self.running.insert(cpu, next);
     }
 
-    /// Writes a task's wake-up, at the first of the two events for wake-ups.
-    fn wake(
+    /// Writes a task's wake-up at the first of the kernel's two events for it (`sched_waking`, `sched_wakeup`).
+    fn write_wake_up(
         &mut self,
         time: u64,
         cpu: u32,
@@ -367,13 +384,13 @@ impl<'a> Builder<'a> {
         waking: bool,
     ) -> Result<(), Problem> {
         self.seen.waking |= waking;
-        self.wake_task(time, cpu, task, (!waking).then_some(target))?;
-        let iowait = self.end_wait(task);
-        self.push(time, cpu, EventKind::Wake { target, iowait })
+        self.write_wake_up_steps(time, cpu, task, (!waking).then_some(target))?;
+        let iowait = self.end_wait_of_woken_task(task);
+        self.write_event(time, cpu, EventKind::Wake { target, iowait })
     }
 
-    /// Ends a task's wait at the wake-up. Returns whether the task waited for I/O, if known.
-    fn end_wait(&mut self, task: u32) -> Option<bool> {
+    /// Ends the waiting of a task that is being woken. Returns whether the task waited for I/O, if known.
+    fn end_wait_of_woken_task(&mut self, task: u32) -> Option<bool> {
         self.seen.wakes = true;
         let waited_on = self.blocked.remove(&task);
         if let Some(waiters) = waited_on.and_then(|cpu| self.iowaiters.get_mut(&cpu)) {
@@ -383,31 +400,36 @@ impl<'a> Builder<'a> {
     }
 
     /// Keeps the name of a device's interrupt.
-    fn name_interrupt(&mut self, irq: u32, name: Name) {
+    fn keep_interrupt_name(&mut self, irq: u32, name: Name) {
         self.seen.interrupts = true;
-        if let Some(name) = name.text() {
-            self.metadata.name_interrupt(irq, &name);
+        if let Some(name) = name.to_text() {
+            self.metadata.keep_interrupt_name(irq, &name);
         }
     }
 
-    /// Writes the task's wake-ups from now on.
-    fn remember_task(&mut self, task: u32) {
+    /// Follows a task with I/O from now on, so that its wake-ups are written.
+    fn remember_io_task(&mut self, task: u32) {
         if task != 0 && self.io_tasks.len() < MAX_TASKS {
             self.io_tasks.entry(task).or_default();
         }
     }
 
-    /// The task that runs on the CPU submits the bio.
-    fn add_submitter(&mut self, cpu: u32, step: QueueStep, background: bool) -> QueueStep {
+    /// Adds the submitter to a bio's first step: the task that runs on the CPU.
+    fn add_running_task_as_submitter(
+        &mut self,
+        cpu: u32,
+        step: QueueStep,
+        background: bool,
+    ) -> QueueStep {
         let QueueStep::Queued { block, .. } = step else {
             return step;
         };
         let running = self.running.get(&cpu).copied();
         let submitter = running.filter(|(task, _)| *task != 0);
         if let Some((task, name)) = submitter {
-            self.remember_task(task);
-            if let Some(name) = name.text() {
-                self.metadata.name_task(task, &name);
+            self.remember_io_task(task);
+            if let Some(name) = name.to_text() {
+                self.metadata.keep_task_name(task, &name);
             }
         }
         QueueStep::Queued {
@@ -419,7 +441,7 @@ impl<'a> Builder<'a> {
 
     /// Writes steps in the wake-up of a task known to wait for I/O. `target`: run queue's CPU, from `sched_wakeup`
     /// only.
-    fn wake_task(
+    fn write_wake_up_steps(
         &mut self,
         time: u64,
         cpu: u32,
@@ -432,38 +454,44 @@ impl<'a> Builder<'a> {
         let begun = std::mem::replace(woken, true);
         if target.is_none() || !begun {
             let step = TaskStep::Waking;
-            self.push(time, cpu, EventKind::Task { task, step })?;
+            self.write_event(time, cpu, EventKind::Task { task, step })?;
         }
         let Some(target) = target else {
             return Ok(());
         };
         let step = TaskStep::Woken { target };
-        self.push(time, cpu, EventKind::Task { task, step })
+        self.write_event(time, cpu, EventKind::Task { task, step })
     }
 
-    /// A task begins to run, perhaps after a wait for I/O.
-    fn run_task(&mut self, time: u64, cpu: u32, task: u32, name: Name) -> Result<(), Problem> {
+    /// Notes that a task begins to run, and writes that step if the task waited for I/O.
+    fn note_task_runs(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        task: u32,
+        name: Name,
+    ) -> Result<(), Problem> {
         let Some(woken) = self.io_tasks.get_mut(&task) else {
             return Ok(());
         };
         if !std::mem::take(woken) {
             return Ok(());
         }
-        if let Some(name) = name.text() {
-            self.metadata.name_task(task, &name);
+        if let Some(name) = name.to_text() {
+            self.metadata.keep_task_name(task, &name);
         }
         let step = TaskStep::Running;
-        self.push(time, cpu, EventKind::Task { task, step })
+        self.write_event(time, cpu, EventKind::Task { task, step })
     }
 
-    fn idle(&mut self, time: u64, cpu: u32, state: u32) -> Result<(), Problem> {
+    fn pair_idle_event(&mut self, time: u64, cpu: u32, state: u32) -> Result<(), Problem> {
         self.seen.idle = true;
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
         if state == IDLE_EXIT {
-            return match self.pairs.exit(cpu, Nanoseconds(time)) {
+            return match self.pairs.end_idle_period(cpu, Nanoseconds(time)) {
                 Some(event) => {
-                    check_cpu(event.cpu)?;
-                    Ok(self.writer.push(&event)?)
+                    check_cpu_number(event.cpu)?;
+                    Ok(self.writer.add_event(&event)?)
                 }
                 None => Ok(()),
             };
@@ -478,7 +506,7 @@ impl<'a> Builder<'a> {
                     wakepath_hardware::idle::MAX_STATES
                 )
             })?;
-        let seen = self.timers.at_entry(time, cpu);
+        let seen = self.timers.timer_inputs_at_idle_entry(time, cpu);
         let inputs = IdleInputs {
             sleep_length: seen.sleep_length,
             inferred: seen.sleep_length.is_some(),
@@ -491,45 +519,50 @@ impl<'a> Builder<'a> {
             ..IdleInputs::default()
         };
         let now = Nanoseconds(time);
-        self.pairs.governor(cpu, now, inputs, seen.stop_tick);
-        self.pairs.enter(cpu, now, state);
+        self.pairs
+            .note_governor_call(cpu, now, inputs, seen.stop_tick);
+        self.pairs.note_idle_entry(cpu, now, state);
         Ok(())
     }
 
     /// Handles a hotplug step. `cpuhp_enter` comes once per step, and the first step counts.
-    fn hotplug(&mut self, time: u64, cpu: u32, online: bool) -> Result<(), Problem> {
+    fn note_hotplug_step(&mut self, time: u64, cpu: u32, online: bool) -> Result<(), Problem> {
         if self.online.insert(cpu, online) == Some(online) {
             return Ok(());
         }
-        self.pairs.forget(cpu);
-        self.metadata()
+        self.pairs.forget_cpu(cpu);
+        self.metadata_mut()
             .warn_of_hotplug(cpu, Nanoseconds(time), online);
-        self.push(time, cpu, EventKind::Hotplug { online })
+        self.write_event(time, cpu, EventKind::Hotplug { online })
     }
 
-    /// Ends a file: adds the description to the recording.
-    pub(super) fn finish(mut self) -> Result<Imported, Problem> {
-        self.release()?;
+    /// Ends the import of a file: completes the recording's metadata, and returns what was imported.
+    pub(super) fn finish_file(mut self) -> Result<Imported, Problem> {
+        self.process_held_items()?;
         if !self.seen.idle && !self.seen.block {
-            return Err(self.nothing_to_replay().into());
+            return Err(self.explain_nothing_to_replay().into());
         }
-        self.warn_of_pairs();
-        self.warn_of_tick();
+        self.warn_of_unpaired_idle_events();
+        self.warn_of_tick_rate();
         let any_timer = self.timers.any_timer;
-        let recorded = self.recorded();
+        let recorded = self.recorded_facts();
         let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
         let metadata = &mut self.metadata;
         metadata.source.clone_from(&self.source);
-        metadata.hz = self.options.hz.or(self.tick.rate()).map(TickRate::hz);
+        metadata.hz = self
+            .options
+            .hz
+            .or(self.tick.shortest_step_rate())
+            .map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
         metadata.recorded = recorded;
         if !self.seen.idle {
-            metadata.warn("no-idle", || {
+            metadata.add_or_count_warning("no-idle", || {
                 "no idle events, so that only its drives can be replayed; record with -e power:cpu_idle, too"
                     .to_owned()
             });
         } else if !any_timer {
-            metadata.warn("no-timers", || {
+            metadata.add_or_count_warning("no-timers", || {
                 "no timer events, so the sleep lengths that the governor saw are not known, and a \
                  replay is approximate; record with -e timer, see docs/replay.md"
                     .to_owned()
@@ -539,16 +572,16 @@ impl<'a> Builder<'a> {
         counts.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
         metadata.other_events = self.others;
         let so_far = self.writer.metadata_mut();
-        self.options.check_machine(so_far, &self.metadata)?;
-        so_far.append(self.metadata);
+        self.options.check_same_machine(so_far, &self.metadata)?;
+        so_far.append_part(self.metadata);
         Ok(Imported {
             source: self.source,
             counts,
         })
     }
 
-    /// An error for a trace with neither idle events nor block requests.
-    fn nothing_to_replay(&self) -> String {
+    /// Says why a trace with neither idle events nor block requests is refused.
+    fn explain_nothing_to_replay(&self) -> String {
         let names: Vec<&str> = self
             .counts
             .iter()
@@ -566,25 +599,25 @@ impl<'a> Builder<'a> {
         )
     }
 
-    /// The kinds of facts in the file.
-    fn recorded(&self) -> Recorded {
+    /// Which kinds of facts the file has, and how well each is known.
+    fn recorded_facts(&self) -> Recorded {
         let seen = &self.seen;
         Recorded {
-            idle: exact_if(seen.idle),
-            sleep_length: inferred_if(self.timers.any_timer),
-            tick: inferred_if(self.timers.any_tick_stop),
-            iowaiters: inferred_if(seen.switches),
-            idle_loop: exact_if(seen.switches),
-            block: exact_if(seen.block),
-            wakes: exact_if(seen.wakes),
-            frequency: exact_if(seen.frequency),
-            timers: exact_if(seen.timers),
-            queueing: exact_if(seen.queueing),
-            interrupts: exact_if(seen.interrupts),
-            ipis: exact_if(seen.ipis),
+            idle: exact_if_seen(seen.idle),
+            sleep_length: inferred_if_seen(self.timers.any_timer),
+            tick: inferred_if_seen(self.timers.any_tick_stop),
+            iowaiters: inferred_if_seen(seen.switches),
+            idle_loop: exact_if_seen(seen.switches),
+            block: exact_if_seen(seen.block),
+            wakes: exact_if_seen(seen.wakes),
+            frequency: exact_if_seen(seen.frequency),
+            timers: exact_if_seen(seen.timers),
+            queueing: exact_if_seen(seen.queueing),
+            interrupts: exact_if_seen(seen.interrupts),
+            ipis: exact_if_seen(seen.ipis),
             tasks: match (seen.switches, seen.waking, seen.wakes) {
                 (true, true, _) => DataQuality::Exact,
-                // The start of the wake-up stands for the whole.
+                // Where `sched_waking` is not traced, the wake-up's start is inferred from `sched_wakeup`.
                 (true, false, true) => DataQuality::Inferred,
                 _ => DataQuality::Missing,
             },
@@ -592,13 +625,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Warns about the tick, where timers make the tick matter.
-    fn warn_of_tick(&mut self) {
-        let (given, found) = (self.options.hz, self.tick.rate());
+    /// Warns if the tick's rate or handler is unknown or was learnt late, and timers depend on it.
+    fn warn_of_tick_rate(&mut self) {
+        let (given, found) = (self.options.hz, self.tick.shortest_step_rate());
         let assumed = TickRate::default().hz();
         let metadata = &mut self.metadata;
         if self.tick.any_address && self.handler_since != Some(0) {
-            metadata.warn("unknown-tick", || {
+            metadata.add_or_count_warning("unknown-tick", || {
                 let since = match self.handler_since {
                     Some(time) => format!("which function is the tick only from {time} ns on. Until then"),
                     None => "which function is the tick. So".to_owned(),
@@ -614,7 +647,7 @@ impl<'a> Builder<'a> {
             return;
         }
         match (given, found) {
-            (None, _) if self.rate_since != Some(0) => metadata.warn("no-hz", || {
+            (None, _) if self.rate_since != Some(0) => metadata.add_or_count_warning("no-hz", || {
                 let until = match (self.rate_since, found) {
                     (Some(time), Some(found)) => {
                         format!("before {time} ns, where its tick shows {} Hz", found.hz())
@@ -626,7 +659,7 @@ impl<'a> Builder<'a> {
                      --hz sets it (CONFIG_HZ in /boot/config-* of that machine)"
                 )
             }),
-            (Some(given), Some(found)) if given != found => metadata.warn("other-hz", || {
+            (Some(given), Some(found)) if given != found => metadata.add_or_count_warning("other-hz", || {
                 format!(
                     "--hz says {} ticks a second, and the trace shows {}; {} are taken, and sleep lengths are \
                      wrong if that is not so. Without --hz, what the trace shows is taken",
@@ -639,8 +672,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn warn_of_pairs(&mut self) {
-        let counts = self.pairs.counts();
+    fn warn_of_unpaired_idle_events(&mut self) {
+        let counts = self.pairs.pair_counts();
         let metadata = &mut self.metadata;
         for (name, count, text) in [
             (
@@ -655,7 +688,7 @@ impl<'a> Builder<'a> {
             ),
         ] {
             for _ in 0..count.min(1) {
-                metadata.warn(name, || text.to_owned());
+                metadata.add_or_count_warning(name, || text.to_owned());
             }
             if let Some(warning) = metadata.warnings.iter_mut().find(|w| w.name == name) {
                 warning.count = count;
@@ -664,7 +697,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn exact_if(seen: bool) -> DataQuality {
+fn exact_if_seen(seen: bool) -> DataQuality {
     if seen {
         DataQuality::Exact
     } else {
@@ -672,7 +705,7 @@ fn exact_if(seen: bool) -> DataQuality {
     }
 }
 
-fn inferred_if(seen: bool) -> DataQuality {
+fn inferred_if_seen(seen: bool) -> DataQuality {
     if seen {
         DataQuality::Inferred
     } else {
@@ -681,7 +714,7 @@ fn inferred_if(seen: bool) -> DataQuality {
 }
 
 /// The issue or completion of a block request.
-fn block_event(block: Block, complete: bool) -> EventKind {
+fn issue_or_completion_event(block: Block, complete: bool) -> EventKind {
     if complete {
         EventKind::BlockComplete(block)
     } else {
@@ -690,7 +723,7 @@ fn block_event(block: Block, complete: bool) -> EventKind {
 }
 
 /// The kind of a high-resolution timer with this function.
-fn timer_kind(function: Function) -> TimerKind {
+fn timer_kind_of_function(function: Function) -> TimerKind {
     if function == Function::Tick {
         TimerKind::Tick
     } else {

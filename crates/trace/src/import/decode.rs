@@ -3,10 +3,10 @@
 use super::wheel;
 use crate::recording::{Block, Interrupt, QueueStep};
 
-/// An event, in the terms of the kernel's trace events.
+/// A trace event in the terms of the kernel, whatever the trace's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceEvent {
-    /// Idle state entered; `u32::MAX` is the exit.
+    /// Index of the idle state that was entered; `u32::MAX` is the exit.
     CpuIdle {
         state: u32,
         cpu: u32,
@@ -28,7 +28,7 @@ pub(super) enum TraceEvent {
         complete: bool,
         block: Block,
     },
-    /// A step before the issue. `background`: nobody waits.
+    /// A step of a bio or request before its issue. `background`: no task waits for the request.
     Queueing {
         step: QueueStep,
         background: bool,
@@ -38,7 +38,7 @@ pub(super) enum TraceEvent {
         name: Name,
     },
     Interrupt(Interrupt),
-    /// A softirq that completes no block requests.
+    /// A softirq that completes no block requests, such as the timers'.
     OtherSoftirq,
     Frequency {
         khz: u32,
@@ -57,7 +57,7 @@ pub(super) enum TraceEvent {
         now: i64,
         function: Function,
     },
-    /// `ticks` until the wheel looks at the timer. `None`: unknown, or the idle loop does not wait for the timer.
+    /// Jiffies until the timer wheel runs the timer. `None`: unknown, or the idle loop does not wait for the timer.
     WheelStart {
         timer: u64,
         ticks: Option<i64>,
@@ -71,19 +71,19 @@ pub(super) enum TraceEvent {
     TickStop {
         success: bool,
     },
-    /// A step on the way on- or offline.
+    /// A hotplug step of a CPU on its way on- or offline.
     Hotplug {
         cpu: u32,
         online: bool,
     },
 }
 
-/// The first 16 bytes of a name, as many as a task's name has.
+/// The first 16 bytes of a task's or interrupt's name, padded with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Name([u8; 16]);
 
 impl Name {
-    pub(super) fn new(text: &[u8]) -> Self {
+    pub(super) fn from_bytes_cut_to_16(text: &[u8]) -> Self {
         let mut name = Self::default();
         for (to, from) in name.0.iter_mut().zip(text) {
             *to = *from;
@@ -91,8 +91,8 @@ impl Name {
         name
     }
 
-    /// Nothing where the trace has no name.
-    pub(super) fn text(&self) -> Option<String> {
+    /// The name as text; `None` where the trace has none.
+    pub(super) fn to_text(&self) -> Option<String> {
         let bytes = self.0.split(|byte| *byte == 0).next()?;
         (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
     }
@@ -105,13 +105,13 @@ pub(super) enum Function {
     Tick,
     /// Anything else.
     Other,
-    /// The trace has no name for it.
+    /// A function that the trace gives by address only, without its name.
     Address(u64),
 }
 
 impl Function {
-    /// `tick_sched_timer` until Linux 6.8, `tick_nohz_handler` since.
-    pub(super) fn named(name: &str) -> Self {
+    /// The tick's handler is `tick_sched_timer` until Linux 6.8, and `tick_nohz_handler` since.
+    pub(super) fn from_kernel_symbol(name: &str) -> Self {
         let name = name.split(['+', '/']).next().unwrap_or(name);
         match name {
             "tick_sched_timer" | "tick_nohz_handler" => Self::Tick,
@@ -152,7 +152,7 @@ pub(super) enum Event {
     Hotplug,
 }
 
-/// An event's name, and names of the fields to read. A field's index in this list identifies the field.
+/// A trace event's name, and the fields to read from it. A field's index in this list identifies the field.
 pub(super) struct KnownEvent {
     pub(super) event: Event,
     pub(super) name: &'static str,
@@ -160,26 +160,26 @@ pub(super) struct KnownEvent {
 }
 
 pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
-    known(Event::CpuIdle, "cpu_idle", &["state", "cpu_id"]),
-    known(
+    describe_known_event(Event::CpuIdle, "cpu_idle", &["state", "cpu_id"]),
+    describe_known_event(
         Event::Switch,
         "sched_switch",
         &["prev_pid", "prev_state", "next_pid", "next_comm"],
     ),
-    known(Event::Waking, "sched_waking", &["pid", "target_cpu"]),
-    known(Event::Wakeup, "sched_wakeup", &["pid", "target_cpu"]),
-    known(Event::BlockIssue, "block_rq_issue", BLOCK),
-    known(Event::BlockComplete, "block_rq_complete", BLOCK),
-    known(Event::BioQueue, "block_bio_queue", BLOCK),
-    known(Event::GetRequest, "block_getrq", BLOCK),
-    known(Event::RequestInsert, "block_rq_insert", BLOCK),
-    known(Event::RequestMerge, "block_rq_merge", BLOCK),
-    known(
+    describe_known_event(Event::Waking, "sched_waking", &["pid", "target_cpu"]),
+    describe_known_event(Event::Wakeup, "sched_wakeup", &["pid", "target_cpu"]),
+    describe_known_event(Event::BlockIssue, "block_rq_issue", BLOCK),
+    describe_known_event(Event::BlockComplete, "block_rq_complete", BLOCK),
+    describe_known_event(Event::BioQueue, "block_bio_queue", BLOCK),
+    describe_known_event(Event::GetRequest, "block_getrq", BLOCK),
+    describe_known_event(Event::RequestInsert, "block_rq_insert", BLOCK),
+    describe_known_event(Event::RequestMerge, "block_rq_merge", BLOCK),
+    describe_known_event(
         Event::BioSplit,
         "block_split",
         &["dev", "sector", "new_sector", "rwbs"],
     ),
-    known(
+    describe_known_event(
         Event::BioRemap,
         "block_bio_remap",
         &[
@@ -191,29 +191,29 @@ pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
             "old_sector",
         ],
     ),
-    known(
+    describe_known_event(
         Event::DeviceInterrupt,
         "irq_handler_entry",
         &["irq", "name"],
     ),
-    known(Event::Softirq, "softirq_entry", &["vec"]),
-    known(Event::CallFunction, "call_function_single_entry", &[]),
-    known(Event::Reschedule, "reschedule_entry", &[]),
-    known(Event::IpiSent, "ipi_send_cpu", &["cpu"]),
-    known(Event::IpiSpared, "sched_wake_idle_without_ipi", &["cpu"]),
-    known(Event::Frequency, "cpu_frequency", &["state", "cpu_id"]),
-    known(
+    describe_known_event(Event::Softirq, "softirq_entry", &["vec"]),
+    describe_known_event(Event::CallFunction, "call_function_single_entry", &[]),
+    describe_known_event(Event::Reschedule, "reschedule_entry", &[]),
+    describe_known_event(Event::IpiSent, "ipi_send_cpu", &["cpu"]),
+    describe_known_event(Event::IpiSpared, "sched_wake_idle_without_ipi", &["cpu"]),
+    describe_known_event(Event::Frequency, "cpu_frequency", &["state", "cpu_id"]),
+    describe_known_event(
         Event::TimerStart,
         "hrtimer_start",
         &["hrtimer", "function", "expires"],
     ),
-    known(Event::TimerCancel, "hrtimer_cancel", &["hrtimer"]),
-    known(
+    describe_known_event(Event::TimerCancel, "hrtimer_cancel", &["hrtimer"]),
+    describe_known_event(
         Event::TimerExpire,
         "hrtimer_expire_entry",
         &["hrtimer", "function", "now"],
     ),
-    known(
+    describe_known_event(
         Event::WheelStart,
         "timer_start",
         &[
@@ -225,15 +225,19 @@ pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
             "flags",
         ],
     ),
-    known(Event::WheelCancel, "timer_cancel", &["timer"]),
-    known(Event::WheelExpire, "timer_expire_entry", &["timer"]),
-    known(Event::TickStop, "tick_stop", &["success"]),
-    known(Event::Hotplug, "cpuhp_enter", &["cpu", "target", "idx"]),
+    describe_known_event(Event::WheelCancel, "timer_cancel", &["timer"]),
+    describe_known_event(Event::WheelExpire, "timer_expire_entry", &["timer"]),
+    describe_known_event(Event::TickStop, "tick_stop", &["success"]),
+    describe_known_event(Event::Hotplug, "cpuhp_enter", &["cpu", "target", "idx"]),
 ];
 
 const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "rwbs"];
 
-const fn known(event: Event, name: &'static str, fields: &'static [&'static str]) -> KnownEvent {
+const fn describe_known_event(
+    event: Event,
+    name: &'static str,
+    fields: &'static [&'static str],
+) -> KnownEvent {
     KnownEvent {
         event,
         name,
@@ -242,67 +246,72 @@ const fn known(event: Event, name: &'static str, fields: &'static [&'static str]
 }
 
 /// The event with this name, without a subsystem.
-pub(super) fn find(name: &str) -> Option<&'static KnownEvent> {
+pub(super) fn find_known_event(name: &str) -> Option<&'static KnownEvent> {
     KNOWN_EVENTS.iter().find(|known| known.name == name)
 }
 
-/// Access to an event's fields.
+/// Access to the fields of a trace event, whatever the trace's format.
 pub(super) trait Fields {
-    /// The field as a number, by index in [`KnownEvent::fields`]; signed numbers are extended.
-    fn number(&self, field: usize) -> Option<u64>;
-    /// The field as a number with 32 bits.
-    fn short(&self, field: usize) -> Option<u32> {
-        self.number(field).map(|number| number as u32)
+    /// A field as a number, by index in [`KnownEvent::fields`]; signed numbers are extended.
+    fn field_number(&self, field: usize) -> Option<u64>;
+    /// A field as a number, cut to its lower 32 bits.
+    fn field_u32(&self, field: usize) -> Option<u32> {
+        self.field_number(field).map(|number| number as u32)
     }
-    /// The field as text.
-    fn text(&self, field: usize) -> Option<&[u8]>;
-    /// The function whose address or name the field has.
-    fn function(&self, field: usize) -> Function;
+    /// A field as text.
+    fn field_text(&self, field: usize) -> Option<&[u8]>;
+    /// The timer function whose address or name a field has.
+    fn field_function(&self, field: usize) -> Function;
 }
 
-/// `TASK_UNINTERRUPTIBLE`, and not `TASK_NOLOAD`, which idle kernel threads set besides
+/// Whether a task's state is `TASK_UNINTERRUPTIBLE` without `TASK_NOLOAD`, which idle kernel threads set besides
 /// (`include/linux/sched.h`).
-fn blocked(state: u64) -> bool {
+fn is_blocked_on_io(state: u64) -> bool {
     state & 2 != 0 && state & 0x400 == 0
 }
 
 /// `BLOCK_SOFTIRQ` (`include/linux/interrupt.h`).
 const BLOCK_SOFTIRQ: u64 = 4;
 
-/// A bio or request, and whether nobody waits for it.
-fn bio(fields: &impl Fields, letters: usize) -> Option<(Block, bool)> {
-    let letters = fields.text(letters)?;
+/// The block of a bio or request, and whether nobody waits for it.
+fn decode_block_and_background(fields: &impl Fields, letters: usize) -> Option<(Block, bool)> {
+    let letters = fields.field_text(letters)?;
     let block = Block {
-        device: fields.number(0)? as u32,
-        sector: fields.number(1)?,
-        bytes: (fields.number(2)? as u32).saturating_mul(512),
-        write: writes(letters),
+        device: fields.field_number(0)? as u32,
+        sector: fields.field_number(1)?,
+        bytes: (fields.field_number(2)? as u32).saturating_mul(512),
+        write: letters_mean_write(letters),
     };
-    Some((block, is_background(letters)))
+    Some((block, letters_mean_background(letters)))
 }
 
-/// A step before the issue from fields in the order of the lists above.
-fn queueing(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
-    let (block, background) = bio(fields, 3)?;
+/// Decodes a step before the issue, from fields in the order of [`KNOWN_EVENTS`].
+fn decode_queueing_step(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+    let (block, background) = decode_block_and_background(fields, 3)?;
     let step = match event {
         Event::BioRemap => QueueStep::Remapped {
             block,
-            from_device: fields.number(4)? as u32,
-            from_sector: fields.number(5)?,
+            from_device: fields.field_number(4)? as u32,
+            from_sector: fields.field_number(5)?,
         },
-        Event::BioSplit => split(block.device, block.sector, fields.number(2)?, block.write),
-        _ => block_step(event, block),
+        Event::BioSplit => split_step(
+            block.device,
+            block.sector,
+            fields.field_number(2)?,
+            block.write,
+        ),
+        _ => queueing_step_for_block(event, block),
     };
     Some(TraceEvent::Queueing { step, background })
 }
 
-/// Steps that have nothing but a block.
-pub(super) fn block_step(event: Event, block: Block) -> QueueStep {
+/// The queueing step of an event that has nothing but a block.
+pub(super) fn queueing_step_for_block(event: Event, block: Block) -> QueueStep {
     match event {
         Event::GetRequest => QueueStep::Tagged(block),
         Event::RequestInsert => QueueStep::Inserted(block),
         Event::RequestMerge => QueueStep::Merged(block),
-        // The trace has no submitter.
+        // The trace does not say who submitted the bio.
         _ => QueueStep::Queued {
             block,
             task: None,
@@ -313,7 +322,7 @@ pub(super) fn block_step(event: Event, block: Block) -> QueueStep {
 
 /// A bio's split at a sector. The event has no length, so the first half stands for the bio. The kernel passes the
 /// tracepoint only 32 bits from the second half's sector.
-pub(super) fn split(device: u32, sector: u64, new_sector: u64, write: bool) -> QueueStep {
+pub(super) fn split_step(device: u32, sector: u64, new_sector: u64, write: bool) -> QueueStep {
     const LOW: u64 = u32::MAX as u64;
     let near = (sector & !LOW) | (new_sector & LOW);
     let at = match near {
@@ -332,68 +341,77 @@ pub(super) fn split(device: u32, sector: u64, new_sector: u64, write: bool) -> Q
 }
 
 /// Decodes an event; `None` if a field is missing.
-pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+pub(super) fn decode_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
     Some(match event {
         Event::CpuIdle => TraceEvent::CpuIdle {
-            state: fields.short(0)?,
-            cpu: fields.short(1)?,
+            state: fields.field_u32(0)?,
+            cpu: fields.field_u32(1)?,
         },
         Event::Switch => TraceEvent::Switch {
-            previous: fields.short(0)?,
-            blocked: blocked(fields.number(1)?),
-            next: fields.short(2)?,
-            next_name: fields.text(3).map(Name::new).unwrap_or_default(),
+            previous: fields.field_u32(0)?,
+            blocked: is_blocked_on_io(fields.field_number(1)?),
+            next: fields.field_u32(2)?,
+            next_name: fields
+                .field_text(3)
+                .map(Name::from_bytes_cut_to_16)
+                .unwrap_or_default(),
         },
         Event::Waking | Event::Wakeup => TraceEvent::Wake {
-            pid: fields.short(0)?,
-            target: fields.short(1)?,
+            pid: fields.field_u32(0)?,
+            target: fields.field_u32(1)?,
             waking: event == Event::Waking,
         },
         Event::BlockIssue | Event::BlockComplete => TraceEvent::Block {
             complete: event == Event::BlockComplete,
-            block: bio(fields, 3)?.0,
+            block: decode_block_and_background(fields, 3)?.0,
         },
         Event::BioQueue
         | Event::GetRequest
         | Event::RequestInsert
         | Event::RequestMerge
         | Event::BioSplit
-        | Event::BioRemap => queueing(event, fields)?,
+        | Event::BioRemap => decode_queueing_step(event, fields)?,
         Event::DeviceInterrupt => TraceEvent::DeviceInterrupt {
-            irq: fields.short(0)?,
-            name: fields.text(1).map(Name::new).unwrap_or_default(),
+            irq: fields.field_u32(0)?,
+            name: fields
+                .field_text(1)
+                .map(Name::from_bytes_cut_to_16)
+                .unwrap_or_default(),
         },
-        Event::Softirq => softirq(fields.number(0)?),
+        Event::Softirq => softirq_event(fields.field_number(0)?),
         Event::CallFunction => TraceEvent::Interrupt(Interrupt::CallFunction),
         Event::Reschedule => TraceEvent::Interrupt(Interrupt::Reschedule),
         Event::IpiSent => TraceEvent::Interrupt(Interrupt::Sent {
-            target: fields.short(0)?,
+            target: fields.field_u32(0)?,
         }),
         Event::IpiSpared => TraceEvent::Interrupt(Interrupt::Stored {
-            target: fields.short(0)?,
+            target: fields.field_u32(0)?,
         }),
         Event::Frequency => TraceEvent::Frequency {
-            khz: fields.short(0)?,
-            cpu: fields.short(1)?,
+            khz: fields.field_u32(0)?,
+            cpu: fields.field_u32(1)?,
         },
         Event::TimerStart
         | Event::TimerCancel
         | Event::TimerExpire
         | Event::WheelStart
         | Event::WheelCancel
-        | Event::WheelExpire => timer_event(event, fields)?,
+        | Event::WheelExpire => decode_timer_event(event, fields)?,
         Event::TickStop => TraceEvent::TickStop {
-            success: fields.number(0)? != 0,
+            success: fields.field_number(0)? != 0,
         },
         Event::Hotplug => TraceEvent::Hotplug {
-            cpu: fields.short(0)?,
-            online: comes_online(fields.number(1)? as i64, fields.number(2)? as i64),
+            cpu: fields.field_u32(0)?,
+            online: is_step_of_coming_online(
+                fields.field_number(1)? as i64,
+                fields.field_number(2)? as i64,
+            ),
         },
     })
 }
 
-/// A softirq with this vector.
-fn softirq(vector: u64) -> TraceEvent {
+/// The event of a softirq with this vector number.
+fn softirq_event(vector: u64) -> TraceEvent {
     match vector {
         BLOCK_SOFTIRQ => TraceEvent::Interrupt(Interrupt::BlockSoftirq),
         _ => TraceEvent::OtherSoftirq,
@@ -401,21 +419,21 @@ fn softirq(vector: u64) -> TraceEvent {
 }
 
 /// Decodes an event about a timer.
-fn timer_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
-    let timer = fields.number(0)?;
+fn decode_timer_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+    let timer = fields.field_number(0)?;
     Some(match event {
         Event::TimerStart => TraceEvent::TimerStart {
             timer,
-            function: fields.function(1),
-            expires: fields.number(2)? as i64,
+            function: fields.field_function(1),
+            expires: fields.field_number(2)? as i64,
         },
         Event::TimerCancel => TraceEvent::TimerCancel { timer },
         Event::TimerExpire => TraceEvent::TimerExpire {
             timer,
-            function: fields.function(1),
-            now: fields.number(2)? as i64,
+            function: fields.field_function(1),
+            now: fields.field_number(2)? as i64,
         },
-        Event::WheelStart => wheel_start(fields)?,
+        Event::WheelStart => decode_wheel_timer_start(fields)?,
         Event::WheelCancel => TraceEvent::WheelCancel { timer },
         Event::WheelExpire => TraceEvent::WheelExpire { timer },
         _ => return None,
@@ -423,34 +441,34 @@ fn timer_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
 }
 
 /// Decodes the start of a timer on the wheel.
-fn wheel_start(fields: &impl Fields) -> Option<TraceEvent> {
-    let expires = fields.number(1)?;
-    // Text has the difference only.
+fn decode_wheel_timer_start(fields: &impl Fields) -> Option<TraceEvent> {
+    let expires = fields.field_number(1)?;
+    // In text, a wheel timer's start has only the difference to the present jiffies.
     let now = fields
-        .number(2)
-        .or_else(|| Some(expires.wrapping_sub(fields.number(4)?)));
+        .field_number(2)
+        .or_else(|| Some(expires.wrapping_sub(fields.field_number(4)?)));
     let bucket = fields
-        .number(3)
-        .or_else(|| Some(wheel::bucket(expires, now?)));
-    // Flags in text say nothing: trace-cmd and perf print all flags.
+        .field_number(3)
+        .or_else(|| Some(wheel::expiry_tick_on_wheel(expires, now?)));
+    // A wheel timer's flags in text say nothing: trace-cmd and perf print the names of all flags.
     let deferrable = fields
-        .number(5)
+        .field_number(5)
         .is_some_and(|flags| flags & wheel::DEFERRABLE != 0);
     let ticks = now.zip(bucket).filter(|_| !deferrable);
     Some(TraceEvent::WheelStart {
-        timer: fields.number(0)?,
+        timer: fields.field_number(0)?,
         ticks: ticks.map(|(now, bucket)| bucket.wrapping_sub(now) as i64),
     })
 }
 
 /// Whether a CPU at hotplug step `step` goes to `target` to come online. The target alone is not enough: a CPU going
 /// offline first has a target in the middle (`_cpu_down()`, `kernel/cpu.c`).
-pub(super) fn comes_online(target: i64, step: i64) -> bool {
+pub(super) fn is_step_of_coming_online(target: i64, step: i64) -> bool {
     step <= target
 }
 
 /// Whether the block layer's letters for a request mean a write (or a discard). The first letter may be F, for a flush.
-pub(super) fn writes(letters: &[u8]) -> bool {
+pub(super) fn letters_mean_write(letters: &[u8]) -> bool {
     letters
         .iter()
         .find(|letter| **letter != b'F')
@@ -458,8 +476,8 @@ pub(super) fn writes(letters: &[u8]) -> bool {
 }
 
 /// Whether the block layer's letters mean that nobody waits: readahead, or an asynchronous write.
-pub(super) fn is_background(letters: &[u8]) -> bool {
-    letters.contains(&b'A') || (writes(letters) && !letters.contains(&b'S'))
+pub(super) fn letters_mean_background(letters: &[u8]) -> bool {
+    letters.contains(&b'A') || (letters_mean_write(letters) && !letters.contains(&b'S'))
 }
 
 #[cfg(test)]
@@ -470,22 +488,22 @@ mod tests {
     struct Numbers([Option<u64>; 6]);
 
     impl Fields for Numbers {
-        fn number(&self, field: usize) -> Option<u64> {
+        fn field_number(&self, field: usize) -> Option<u64> {
             self.0[field]
         }
 
-        fn text(&self, _: usize) -> Option<&[u8]> {
+        fn field_text(&self, _: usize) -> Option<&[u8]> {
             None
         }
 
-        fn function(&self, _: usize) -> Function {
+        fn field_function(&self, _: usize) -> Function {
             Function::Other
         }
     }
 
     /// Ticks until the wheel looks at timer 7.
     fn ticks(numbers: [Option<u64>; 6]) -> Option<i64> {
-        match decode(Event::WheelStart, &Numbers(numbers)) {
+        match decode_event(Event::WheelStart, &Numbers(numbers)) {
             Some(TraceEvent::WheelStart { timer: 7, ticks }) => ticks,
             other => unreachable!("{other:?}"),
         }

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use crate::recording::{Metadata, Reader, Writer};
 use builder::Builder;
-use problem::{Problem, check_cpu};
+use problem::{Problem, check_cpu_number};
 
 /// Kinds of importable files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum FileKind {
     Text,
 }
 
-fn kind_of(start: &[u8]) -> FileKind {
+fn detect_file_kind(start: &[u8]) -> FileKind {
     if start.starts_with(trace_dat::MAGIC) {
         FileKind::TraceDat
     } else if start.starts_with(b"PERFILE2") || start.starts_with(b"2ELIFREP") {
@@ -69,17 +69,17 @@ pub fn import_file(
     options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
-    let mut file = wakepath_files::open(path)
-        .map_err(|error| Problem::from(error.to_string()).in_file(path))?;
+    let mut file = wakepath_files::open_regular_file(path)
+        .map_err(|error| Problem::from(error.to_string()).with_path(path))?;
     let mut start = Vec::new();
     (&mut file)
         .take(8)
         .read_to_end(&mut start)
-        .map_err(|error| Problem::from(error.to_string()).in_file(path))?;
-    if kind_of(&start) == FileKind::Recording {
-        return copy(path, writer, options, progress);
+        .map_err(|error| Problem::from(error.to_string()).with_path(path))?;
+    if detect_file_kind(&start) == FileKind::Recording {
+        return copy_recording(path, writer, options, progress);
     }
-    import(&file, writer, options, progress).map_err(|problem| problem.in_file(path))
+    import_source(&file, writer, options, progress).map_err(|problem| problem.with_path(path))
 }
 
 /// As [`import_file`], from memory; errors call it `path`.
@@ -89,10 +89,10 @@ pub fn import_bytes(
     writer: &mut Writer,
     options: ImportOptions,
 ) -> Result<Imported, ImportError> {
-    import(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.in_file(path))
+    import_source(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.with_path(path))
 }
 
-fn import(
+fn import_source(
     input: &dyn ReadAt,
     writer: &mut Writer,
     options: ImportOptions,
@@ -108,19 +108,19 @@ fn import(
         return Err(format!("it is compressed; unpack it first ({unpack})").into());
     }
     let mut builder = Builder::new(writer, options, progress);
-    match kind_of(start) {
-        FileKind::TraceDat => trace_dat::read(input, &mut builder)?,
-        FileKind::PerfData => perf_data::read(input, &mut builder)?,
+    match detect_file_kind(start) {
+        FileKind::TraceDat => trace_dat::read_trace_dat(input, &mut builder)?,
+        FileKind::PerfData => perf_data::read_perf_data(input, &mut builder)?,
         FileKind::Recording => {
             return Err("a recording can only be read as a file".to_owned().into());
         }
-        FileKind::Text => text::read(input, &mut builder)?,
+        FileKind::Text => text::read_text_trace(input, &mut builder)?,
     }
-    builder.finish()
+    builder.finish_file()
 }
 
 /// Copies a recording, perhaps unfinished, into a finished recording.
-fn copy(
+fn copy_recording(
     path: &Path,
     writer: &mut Writer,
     options: ImportOptions,
@@ -128,21 +128,21 @@ fn copy(
 ) -> Result<Imported, ImportError> {
     let mut reader = Reader::open(path)?;
     options
-        .check_machine(writer.metadata_mut(), reader.metadata())
-        .map_err(|problem| Problem::Trace(problem).in_file(path))?;
+        .check_same_machine(writer.metadata_mut(), reader.metadata())
+        .map_err(|problem| Problem::Trace(problem).with_path(path))?;
     writer
         .metadata_mut()
-        .append(Metadata::clone(reader.metadata()));
+        .append_part(Metadata::clone(reader.metadata()));
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut highest = 0;
     while let Some(batch) = reader.next_batch()? {
-        batch.for_each(|event| {
+        batch.for_each_event(|event| {
             highest = highest.max(event.cpu);
-            *counts.entry(event.kind.name()).or_default() += 1;
-            writer.push(&event)
+            *counts.entry(event.kind.kind_name()).or_default() += 1;
+            writer.add_event(&event)
         })?;
-        check_cpu(highest).map_err(|problem| problem.in_file(path))?;
-        progress(writer.events());
+        check_cpu_number(highest).map_err(|problem| problem.with_path(path))?;
+        progress(writer.count_added_events());
     }
     Ok(Imported {
         source: "recording".to_owned(),

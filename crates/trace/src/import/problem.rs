@@ -1,4 +1,4 @@
-//! Problems with a trace.
+//! Why a trace cannot be imported.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use crate::recording::RecordingError;
 /// Why a trace could not be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The trace is damaged, or not what can be imported.
+    /// The trace is damaged, or is no file that can be imported.
     #[error("{}: {problem}", path.display())]
     Trace {
         /// The file.
         path: PathBuf,
-        /// The problem, the place, and the remedy.
+        /// What is wrong with the trace, where, and what to do.
         problem: String,
     },
     /// The recording cannot be written.
@@ -42,8 +42,8 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    /// The error with the file's name.
-    pub(super) fn in_file(self, path: &Path) -> ImportError {
+    /// The error of an import, with the name of the trace's file.
+    pub(super) fn with_path(self, path: &Path) -> ImportError {
         match self {
             Self::Trace(problem) => ImportError::Trace {
                 path: path.to_owned(),
@@ -55,7 +55,7 @@ impl Problem {
 }
 
 /// Refuses CPU numbers beyond the kernel's limit, which no reader of recordings accepts.
-pub(super) fn check_cpu(cpu: u32) -> Result<(), Problem> {
+pub(super) fn check_cpu_number(cpu: u32) -> Result<(), Problem> {
     if cpu < MAX_CPUS {
         return Ok(());
     }

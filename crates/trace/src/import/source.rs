@@ -5,11 +5,11 @@ use std::io::{self, ErrorKind, Read};
 
 /// A source of bytes without a current position.
 pub trait ReadAt {
-    /// Reads at `offset`; 0 bytes at the end.
+    /// Reads bytes at `offset` into `buffer`, and returns how many; 0 at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Number of bytes.
-    fn size(&self) -> io::Result<u64>;
+    fn size_in_bytes(&self) -> io::Result<u64>;
 }
 
 impl ReadAt for File {
@@ -26,7 +26,7 @@ impl ReadAt for File {
         file.read(buffer)
     }
 
-    fn size(&self) -> io::Result<u64> {
+    fn size_in_bytes(&self) -> io::Result<u64> {
         self.metadata().map(|m| m.len())
     }
 }
@@ -41,7 +41,7 @@ impl ReadAt for &[u8] {
         Ok(count)
     }
 
-    fn size(&self) -> io::Result<u64> {
+    fn size_in_bytes(&self) -> io::Result<u64> {
         Ok(self.len() as u64)
     }
 }
@@ -61,10 +61,15 @@ impl dyn ReadAt + '_ {
         Ok(filled)
     }
 
-    /// Exactly `size` bytes from `offset` on.
-    pub(super) fn bytes(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, String> {
+    /// Reads exactly `size` bytes from `offset` on; fewer are an error.
+    pub(super) fn read_exactly(
+        &self,
+        offset: u64,
+        size: u64,
+        what: &str,
+    ) -> Result<Vec<u8>, String> {
         let end = offset.checked_add(size);
-        let total = self.size().map_err(|error| error.to_string())?;
+        let total = self.size_in_bytes().map_err(|error| error.to_string())?;
         if end.is_none_or(|end| end > total) {
             return Err(format!(
                 "cut off or damaged: {what} takes {size} bytes from byte {offset} on, and the file \
@@ -77,8 +82,8 @@ impl dyn ReadAt + '_ {
         Ok(bytes)
     }
 
-    /// As a stream from the start.
-    pub(super) fn stream(&self) -> Stream<'_> {
+    /// The source as a stream of bytes from its start.
+    pub(super) fn stream_from_start(&self) -> Stream<'_> {
         Stream {
             input: self,
             offset: 0,
@@ -108,7 +113,7 @@ impl io::Seek for Stream<'_> {
                 return Ok(offset);
             }
             io::SeekFrom::Current(by) => (self.offset, by),
-            io::SeekFrom::End(by) => (self.input.size()?, by),
+            io::SeekFrom::End(by) => (self.input.size_in_bytes()?, by),
         };
         self.offset = from
             .checked_add_signed(by)

@@ -21,17 +21,17 @@ use super::problem::Problem;
 use super::source::ReadAt;
 use crate::recording::{Block, QueueStep};
 
-/// Lines without any event after which a file counts as something else.
+/// Number of lines without any event after which a file is no trace.
 const LINES_WITHOUT_EVENT: u64 = 10_000;
-/// No event is longer; more is not text.
+/// Longest line in bytes: no event is longer, and a longer line is no text.
 const LONGEST_LINE: usize = 1 << 16;
 
-/// A line with an event.
+/// A line of text that is a trace event, taken to pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line<'a> {
     cpu: u32,
     time: u64,
-    /// Digits of the time behind the point.
+    /// Number of digits of the event's time behind the decimal point.
     digits: usize,
     name: &'a str,
     details: &'a str,
@@ -39,14 +39,17 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// The event's name without a subsystem.
-    fn event(&self) -> &str {
+    fn event_name(&self) -> &str {
         self.name.rsplit(':').next().unwrap_or(self.name)
     }
 }
 
-pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
+pub(super) fn read_text_trace(
+    input: &dyn ReadAt,
+    builder: &mut Builder<'_>,
+) -> Result<(), Problem> {
     "text of trace events".clone_into(&mut builder.source);
-    let decoded = DecodedText::new(input.stream()).map_err(|error| error.to_string())?;
+    let decoded = DecodedText::new(input.stream_from_start()).map_err(|error| error.to_string())?;
     let mut reader = BufReader::with_capacity(1 << 18, decoded);
     let mut lines = Lines::default();
     let mut bytes = Vec::new();
@@ -54,27 +57,27 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     loop {
         bytes.clear();
         let read = (&mut reader)
-            .take_line(&mut bytes)
+            .read_line_up_to_limit(&mut bytes)
             .map_err(|error| error.to_string())?;
         if read == 0 {
             break;
         }
         number += 1;
         if bytes.len() > LONGEST_LINE {
-            return Err(not_a_trace(number).into());
+            return Err(explain_no_events(number).into());
         }
-        let text = pasted::line(&bytes);
-        lines.line(pasted::unquoted(&text).1, number, builder)?;
+        let text = pasted::decode_line(&bytes);
+        lines.process_line(pasted::quote_depth_and_text(&text).1, number, builder)?;
         if lines.events == 0 && number > LINES_WITHOUT_EVENT {
-            return Err(not_a_trace(number).into());
+            return Err(explain_no_events(number).into());
         }
     }
-    lines.release(builder)?;
+    lines.give_up_held_line(builder)?;
     if lines.events == 0 {
-        return Err(not_a_trace(number).into());
+        return Err(explain_no_events(number).into());
     }
     if lines.coarse {
-        builder.metadata().warn("coarse-clock", || {
+        builder.metadata_mut().add_or_count_warning("coarse-clock", || {
             "the text gives times in whole microseconds only, and idle periods are no more precise. \
              trace-cmd report -t and perf script --ns give them to the nanosecond"
                 .to_owned()
@@ -83,20 +86,20 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The longest event is broken into no more lines than this.
+/// Most pieces into which the longest event's line may be broken.
 const MOST_PIECES: usize = 4;
 
-/// What the lines so far leave open.
+/// What the lines read so far leave open: a broken line, lost events.
 #[derive(Default)]
 struct Lines {
     events: u64,
-    /// Some times have no nanoseconds.
+    /// Whether some times are printed coarser than nanoseconds.
     coarse: bool,
-    /// Lost events, noted before the next event on their CPU.
+    /// Notes about lost events, which count before the next event on their CPU.
     lost: Vec<(u32, Option<u64>)>,
-    /// Start of an event whose line may be broken.
+    /// Start of an event whose line may be broken, held until the rest comes.
     open: Option<OpenLine>,
-    /// The line before was an event, which may go on.
+    /// Whether the line before was an event, which may go on in the next line.
     after_event: bool,
 }
 
@@ -108,29 +111,34 @@ struct OpenLine {
 }
 
 impl Lines {
-    fn line(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
-        if let Some(note) = lost_note(text) {
-            self.release(builder)?;
+    fn process_line(
+        &mut self,
+        text: &str,
+        number: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Problem> {
+        if let Some(note) = parse_lost_events_note(text) {
+            self.give_up_held_line(builder)?;
             self.lost.push(note);
             return Ok(());
         }
-        match parse(text) {
+        match parse_event_line(text) {
             Some(line) => {
-                self.release(builder)?;
+                self.give_up_held_line(builder)?;
                 let decoded = DecodedLine::new(&line);
                 if decoded.is_whole {
                     self.after_event = true;
-                    return self.take(&line, decoded, number, builder);
+                    return self.add_event_after_losses(&line, decoded, number, builder);
                 }
-                self.hold(text, number);
+                self.hold_incomplete_line(text, number);
                 Ok(())
             }
-            None if is_expected(text) => Ok(()),
-            None => self.piece(text, number, builder),
+            None if is_heading_or_stack_line(text) => Ok(()),
+            None => self.join_or_give_up_piece(text, number, builder),
         }
     }
 
-    fn hold(&mut self, text: &str, number: u64) {
+    fn hold_incomplete_line(&mut self, text: &str, number: u64) {
         self.after_event = false;
         self.open = Some(OpenLine {
             text: text.trim_end().to_owned(),
@@ -139,15 +147,22 @@ impl Lines {
         });
     }
 
-    /// A line that is no event by itself.
-    fn piece(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    /// Handles a line that is no event by itself: joins it to the broken line before, or gives that up.
+    fn join_or_give_up_piece(
+        &mut self,
+        text: &str,
+        number: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Problem> {
         if let Some(mut open) = self.open.take() {
             let joined = format!("{} {}", open.text, text.trim());
-            let whole = parse(&joined).map(|line| (line, DecodedLine::new(&line)));
+            let whole = parse_event_line(&joined).map(|line| (line, DecodedLine::new(&line)));
             if let Some((line, decoded)) = whole.filter(|(_, decoded)| decoded.is_whole) {
-                builder.metadata().warn("broken-lines", broken_lines);
+                builder
+                    .metadata_mut()
+                    .add_or_count_warning("broken-lines", broken_lines_warning);
                 self.after_event = true;
-                return self.take(&line, decoded, open.number, builder);
+                return self.add_event_after_losses(&line, decoded, open.number, builder);
             }
             if open.pieces < MOST_PIECES {
                 open.text = joined;
@@ -156,39 +171,41 @@ impl Lines {
                 return Ok(());
             }
             self.open = Some(open);
-            self.release(builder)?;
+            self.give_up_held_line(builder)?;
         }
-        if may_begin(text) {
-            self.hold(text, number);
+        if may_begin_event(text) {
+            self.hold_incomplete_line(text, number);
         } else if self.after_event && text.split_whitespace().all(|word| word.contains('=')) {
             // The rest of an event that was complete without the rest.
-            builder.metadata().warn("broken-lines", broken_lines);
+            builder
+                .metadata_mut()
+                .add_or_count_warning("broken-lines", broken_lines_warning);
         } else {
             self.after_event = false;
-            unknown(text, number, builder);
+            warn_of_unknown_line(text, number, builder);
         }
         Ok(())
     }
 
-    /// Gives up an incomplete line.
-    fn release(&mut self, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    /// Gives up a broken line whose rest did not come, and warns.
+    fn give_up_held_line(&mut self, builder: &mut Builder<'_>) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
-        let Some(line) = parse(&open.text) else {
-            unknown(&open.text, open.number, builder);
+        let Some(line) = parse_event_line(&open.text) else {
+            warn_of_unknown_line(&open.text, open.number, builder);
             return Ok(());
         };
-        // A CPU traces its own idle states.
+        // An idle event without `cpu_id` is about the CPU that traced it: a CPU traces its own idle states.
         let with_cpu = format!("{} cpu_id={}", open.text, line.cpu);
-        let whole = parse(&with_cpu).map(|line| (line, DecodedLine::new(&line)));
+        let whole = parse_event_line(&with_cpu).map(|line| (line, DecodedLine::new(&line)));
         let (line, decoded) = whole
-            .filter(|(line, decoded)| line.event() == "cpu_idle" && decoded.is_whole)
+            .filter(|(line, decoded)| line.event_name() == "cpu_idle" && decoded.is_whole)
             .unwrap_or_else(|| (line, DecodedLine::new(&line)));
-        self.take(&line, decoded, open.number, builder)
+        self.add_event_after_losses(&line, decoded, open.number, builder)
     }
 
-    fn take(
+    fn add_event_after_losses(
         &mut self,
         line: &Line<'_>,
         decoded: DecodedLine,
@@ -199,25 +216,25 @@ impl Lines {
         self.coarse |= line.digits < 9;
         while let Some(at) = self.lost.iter().position(|(cpu, _)| *cpu == line.cpu) {
             let (cpu, count) = self.lost.swap_remove(at);
-            builder.lost(line.time, cpu, count)?;
+            builder.note_lost_events(line.time, cpu, count)?;
         }
-        event(line, decoded, number, builder)
+        count_and_add_event(line, decoded, number, builder)
     }
 }
 
 /// A decoded line.
 #[derive(Clone, Copy)]
 struct DecodedLine {
-    /// No field is missing.
+    /// Whether no field of the event is missing.
     is_whole: bool,
-    /// The event; `None` if recordings do not need the event, or a field is missing.
+    /// The decoded event; `None` if recordings do not need the event, or a field is missing.
     what: Option<TraceEvent>,
 }
 
 impl DecodedLine {
     fn new(line: &Line<'_>) -> Self {
-        let known = decode::find(line.event());
-        let what = known.and_then(|known| what(known, line));
+        let known = decode::find_known_event(line.event_name());
+        let what = known.and_then(|known| decode_known_event(known, line));
         Self {
             is_whole: known.is_none() || what.is_some(),
             what,
@@ -225,30 +242,30 @@ impl DecodedLine {
     }
 }
 
-fn broken_lines() -> String {
+fn broken_lines_warning() -> String {
     "lines were broken at a space, as mail programs do, and are joined".to_owned()
 }
 
 /// Whether a line may start an event, with a CPU in brackets.
-fn may_begin(text: &str) -> bool {
+fn may_begin_event(text: &str) -> bool {
     text.match_indices('[').any(|(open, _)| {
         let cpu = text[open + 1..].split(']').next().unwrap_or_default();
         !cpu.is_empty() && cpu.bytes().all(|b| b.is_ascii_digit())
     })
 }
 
-/// Reads a line, of a bounded length.
+/// Reads a line of text, cut at [`LONGEST_LINE`] bytes.
 trait TakeLine {
-    fn take_line(self, line: &mut Vec<u8>) -> std::io::Result<usize>;
+    fn read_line_up_to_limit(self, line: &mut Vec<u8>) -> std::io::Result<usize>;
 }
 
 impl<R: BufRead> TakeLine for R {
-    fn take_line(self, line: &mut Vec<u8>) -> std::io::Result<usize> {
+    fn read_line_up_to_limit(self, line: &mut Vec<u8>) -> std::io::Result<usize> {
         self.take(LONGEST_LINE as u64 + 1).read_until(b'\n', line)
     }
 }
 
-fn not_a_trace(lines: u64) -> String {
+fn explain_no_events(lines: u64) -> String {
     format!(
         "no trace event in {lines} lines; expected a trace.dat, a perf.data, or the text of trace-cmd \
          report, perf script or tracefs's trace file. Its lines have a CPU in brackets and a time in seconds. \
@@ -259,7 +276,7 @@ fn not_a_trace(lines: u64) -> String {
 }
 
 /// Whether a line is a heading or a part of a stack trace.
-fn is_expected(text: &str) -> bool {
+fn is_heading_or_stack_line(text: &str) -> bool {
     let trimmed = text.trim();
     trimmed.is_empty()
         || trimmed.starts_with(['#', '='])
@@ -270,41 +287,46 @@ fn is_expected(text: &str) -> bool {
 }
 
 /// Warns about a line without an event.
-fn unknown(text: &str, number: u64, builder: &mut Builder<'_>) {
-    builder.metadata().warn("unknown-lines", || {
-        let start: String = text.trim().chars().take(60).collect();
-        format!("line {number} is no event: {start}")
-    });
+fn warn_of_unknown_line(text: &str, number: u64, builder: &mut Builder<'_>) {
+    builder
+        .metadata_mut()
+        .add_or_count_warning("unknown-lines", || {
+            let start: String = text.trim().chars().take(60).collect();
+            format!("line {number} is no event: {start}")
+        });
 }
 
-fn event(
+fn count_and_add_event(
     line: &Line<'_>,
     decoded: DecodedLine,
     number: u64,
     builder: &mut Builder<'_>,
 ) -> Result<(), Problem> {
-    let name = line.event();
-    let count = builder.name(name);
+    let name = line.event_name();
+    let count = builder.counter_index(name);
     if !decoded.is_whole {
-        builder.metadata().warn("damaged-event", || {
-            format!("line {number}: {name} lacks a field")
-        });
+        builder
+            .metadata_mut()
+            .add_or_count_warning("damaged-event", || {
+                format!("line {number}: {name} lacks a field")
+            });
     }
-    builder.event(line.time, line.cpu, count, decoded.what)
+    builder.count_and_add_event(line.time, line.cpu, count, decoded.what)
 }
 
 /// Decodes a known event; `None` if a field is missing.
-fn what(known: &decode::KnownEvent, line: &Line<'_>) -> Option<TraceEvent> {
+fn decode_known_event(known: &decode::KnownEvent, line: &Line<'_>) -> Option<TraceEvent> {
     let details = Details {
         text: line.details,
         names: known.fields,
     };
-    shorthand(known.event, line.details).or_else(|| decode::decode(known.event, &details))
+    decode_shorthand_event(known.event, line.details)
+        .or_else(|| decode::decode_event(known.event, &details))
 }
 
 /// `CPU:3 [LOST 17 EVENTS]` in tracefs, `CPU:3 [17 EVENTS DROPPED]` or, with an unknown number, `CPU:3 [EVENTS
 /// DROPPED]` in trace-cmd.
-fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
+fn parse_lost_events_note(text: &str) -> Option<(u32, Option<u64>)> {
     let (cpu, note) = text.trim().strip_prefix("CPU:")?.split_once(" [")?;
     let cpu = cpu.parse().ok()?;
     let note = note.strip_suffix(']')?;
@@ -315,9 +337,9 @@ fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
     Some((cpu, count.parse().ok()))
 }
 
-/// Takes a line to pieces; `None` if it is no event.
-fn parse(text: &str) -> Option<Line<'_>> {
-    // The right brackets have a number inside and a time behind; a task's name may have brackets as well.
+/// Takes a line of text to pieces; `None` if the line is no trace event.
+fn parse_event_line(text: &str) -> Option<Line<'_>> {
+    // The CPU's brackets have a number inside and a time behind; a task's name may have brackets as well.
     let mut from = 0;
     while let Some(open) = text[from..].find('[') {
         let open = from + open;
@@ -333,12 +355,12 @@ fn parse(text: &str) -> Option<Line<'_>> {
         for _ in 0..2 {
             rest = rest.trim_start();
             let (word, after) = rest.split_once(|c: char| c.is_whitespace())?;
-            let time = word.strip_suffix(':').and_then(time);
+            let time = word.strip_suffix(':').and_then(parse_timestamp);
             let Some((time, digits)) = time else {
                 rest = after;
                 continue;
             };
-            let (name, details) = name(after.trim_start())?;
+            let (name, details) = split_event_name(after.trim_start())?;
             return Some(Line {
                 cpu: cpu.parse().ok()?,
                 time,
@@ -351,8 +373,8 @@ fn parse(text: &str) -> Option<Line<'_>> {
     None
 }
 
-/// `cpu_idle: state=1`, or with perf's period in front: `1 power:cpu_idle: state=1`.
-fn name(text: &str) -> Option<(&str, &str)> {
+/// Splits `cpu_idle: state=1` into name and details, also with perf's period in front: `1 power:cpu_idle: state=1`.
+fn split_event_name(text: &str) -> Option<(&str, &str)> {
     let text = match text.split_once(char::is_whitespace) {
         Some((period, rest)) if period.bytes().all(|b| b.is_ascii_digit()) => rest.trim_start(),
         _ => text,
@@ -371,10 +393,10 @@ fn name(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && is_plain).then_some((name, details))
 }
 
-/// `2084.021443` in nanoseconds, and the number of decimals. Some locales print a comma.
-fn time(text: &str) -> Option<(u64, usize)> {
+/// Parses a time such as `2084.021443` as nanoseconds; also returns the number of decimals. Some locales print a comma.
+fn parse_timestamp(text: &str) -> Option<(u64, usize)> {
     let (seconds, fraction) = text.split_once(['.', ','])?;
-    if !is_number(seconds) || !is_number(fraction) || fraction.len() > 9 {
+    if !is_decimal_number(seconds) || !is_decimal_number(fraction) || fraction.len() > 9 {
         return None;
     }
     let scale = 10_u64.pow(9 - fraction.len() as u32);
@@ -387,62 +409,62 @@ fn time(text: &str) -> Option<(u64, usize)> {
 }
 
 /// Whether the text consists of decimal digits.
-fn is_number(text: &str) -> bool {
+fn is_decimal_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Events that are not printed as `name=value`.
-fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
+/// Decodes events that are not printed as `name=value`.
+fn decode_shorthand_event(event: Event, details: &str) -> Option<TraceEvent> {
     match event {
-        Event::Switch => switch(details),
+        Event::Switch => parse_task_switch(details),
         Event::BlockIssue | Event::BlockComplete => {
-            let (block, _) = block(details)?;
+            let (block, _) = parse_block_and_background(details)?;
             Some(TraceEvent::Block {
                 complete: event == Event::BlockComplete,
                 block,
             })
         }
         Event::BioQueue | Event::GetRequest | Event::RequestInsert | Event::RequestMerge => {
-            let (block, background) = block(details)?;
-            let step = decode::block_step(event, block);
+            let (block, background) = parse_block_and_background(details)?;
+            let step = decode::queueing_step_for_block(event, block);
             Some(TraceEvent::Queueing { step, background })
         }
-        Event::BioRemap => remap(details),
-        Event::BioSplit => split(details),
-        Event::Waking | Event::Wakeup => waking(event, details),
-        Event::Hotplug => hotplug(details),
+        Event::BioRemap => parse_remap(details),
+        Event::BioSplit => parse_split(details),
+        Event::Waking | Event::Wakeup => parse_wake_up(event, details),
+        Event::Hotplug => parse_hotplug_step(details),
         _ => None,
     }
 }
 
-/// trace-cmd: `fio:812 [120] D ==> swapper/2:0 [120]`.
-fn switch(details: &str) -> Option<TraceEvent> {
+/// Parses trace-cmd's form of a task switch: `fio:812 [120] D ==> swapper/2:0 [120]`.
+fn parse_task_switch(details: &str) -> Option<TraceEvent> {
     let (before, after) = details.split_once(" ==> ")?;
-    let (previous, _, rest) = switched_task(before)?;
+    let (previous, _, rest) = parse_task_of_switch(before)?;
     let state = rest.split_once("] ").map_or("", |(_, state)| state);
-    let (next, name, _) = switched_task(after)?;
+    let (next, name, _) = parse_task_of_switch(after)?;
     Some(TraceEvent::Switch {
         previous,
-        blocked: blocked(state),
+        blocked: is_letter_for_blocked(state),
         next,
-        next_name: Name::new(name.as_bytes()),
+        next_name: Name::from_bytes_cut_to_16(name.as_bytes()),
     })
 }
 
-/// Number and name of `fio:812 [120] D`, and the text behind the bracket.
-fn switched_task(text: &str) -> Option<(u32, &str, &str)> {
+/// Splits `fio:812 [120] D` into the task's number, its name, and the text behind the bracket.
+fn parse_task_of_switch(text: &str) -> Option<(u32, &str, &str)> {
     let (task, rest) = text.rsplit_once(" [")?;
     let (name, number) = task.rsplit_once(':')?;
     Some((number.parse().ok()?, name.trim(), rest))
 }
 
-/// The letter for an uninterruptible sleep.
-fn blocked(state: &str) -> bool {
+/// Whether a task's state is the letter for an uninterruptible sleep.
+fn is_letter_for_blocked(state: &str) -> bool {
     state.trim().starts_with('D')
 }
 
-/// trace-cmd: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
-fn waking(event: Event, details: &str) -> Option<TraceEvent> {
+/// Parses trace-cmd's form of a wake-up: `fio:812 [120] CPU:002`, in between perhaps `success=1`.
+fn parse_wake_up(event: Event, details: &str) -> Option<TraceEvent> {
     let (before, target) = details.rsplit_once("CPU:")?;
     let (name, _) = before.split_once(" [")?;
     let (_, pid) = name.rsplit_once(':')?;
@@ -453,70 +475,71 @@ fn waking(event: Event, details: &str) -> Option<TraceEvent> {
     })
 }
 
-/// `259,0 R 4096 () 123456 + 8 [fio]`, `259,0 R () 123456 + 8 [0]`, and for bios `259,0 R 123456 + 8 [fio]`.
-fn block(details: &str) -> Option<(Block, bool)> {
-    let (device, letters) = device_and_letters(details)?;
+/// Parses a block request: `259,0 R 4096 () 123456 + 8 [fio]` or `259,0 R () 123456 + 8 [0]`, and for bios `259,0 R
+/// 123456 + 8 [fio]`.
+fn parse_block_and_background(details: &str) -> Option<(Block, bool)> {
+    let (device, letters) = parse_device_and_letters(details)?;
     let (before, after) = details.rsplit_once(" + ")?;
     let sectors: u32 = after.split(' ').next()?.parse().ok()?;
     let block = Block {
         device,
         sector: before.rsplit(' ').next()?.parse().ok()?,
         bytes: sectors.saturating_mul(512),
-        write: decode::writes(letters),
+        write: decode::letters_mean_write(letters),
     };
-    Some((block, decode::is_background(letters)))
+    Some((block, decode::letters_mean_background(letters)))
 }
 
-fn device_and_letters(details: &str) -> Option<(u32, &[u8])> {
+fn parse_device_and_letters(details: &str) -> Option<(u32, &[u8])> {
     let mut words = details.split_whitespace();
-    let device = device(words.next()?)?;
+    let device = parse_device_number(words.next()?)?;
     Some((device, words.next()?.as_bytes()))
 }
 
 /// `259,0`
-fn device(text: &str) -> Option<u32> {
+fn parse_device_number(text: &str) -> Option<u32> {
     let (major, minor) = text.split_once(',')?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
     Some(major.checked_shl(20)? | minor)
 }
 
 /// `259,0 R 123456 + 8 <- (259,1) 121408`
-fn remap(details: &str) -> Option<TraceEvent> {
+fn parse_remap(details: &str) -> Option<TraceEvent> {
     let (below, above) = details.split_once(" <- (")?;
-    let (block, background) = block(below)?;
+    let (block, background) = parse_block_and_background(below)?;
     let (from, sector) = above.split_once(") ")?;
     let step = QueueStep::Remapped {
         block,
-        from_device: device(from)?,
+        from_device: parse_device_number(from)?,
         from_sector: sector.trim().parse().ok()?,
     };
     Some(TraceEvent::Queueing { step, background })
 }
 
 /// `259,0 R 123456 / 123712 [fio]`
-fn split(details: &str) -> Option<TraceEvent> {
-    let (device, letters) = device_and_letters(details)?;
+fn parse_split(details: &str) -> Option<TraceEvent> {
+    let (device, letters) = parse_device_and_letters(details)?;
     let (before, after) = details.rsplit_once(" / ")?;
     let sector = before.rsplit(' ').next()?.parse().ok()?;
     let at = after.split(' ').next()?.parse().ok()?;
     Some(TraceEvent::Queueing {
-        step: decode::split(device, sector, at, decode::writes(letters)),
-        background: decode::is_background(letters),
+        step: decode::split_step(device, sector, at, decode::letters_mean_write(letters)),
+        background: decode::letters_mean_background(letters),
     })
 }
 
 /// `cpu: 0001 target: 237 step: ...`
-fn hotplug(details: &str) -> Option<TraceEvent> {
-    let target = number_after(details, "target:")?;
-    let step = number_after(details, "step:")?;
+fn parse_hotplug_step(details: &str) -> Option<TraceEvent> {
+    let target = find_number_after(details, "target:")?;
+    let step = find_number_after(details, "step:")?;
     Some(TraceEvent::Hotplug {
-        cpu: u32::try_from(number_after(details, "cpu:")?).ok()?,
-        online: decode::comes_online(target, step),
+        cpu: u32::try_from(find_number_after(details, "cpu:")?).ok()?,
+        online: decode::is_step_of_coming_online(target, step),
     })
 }
 
-/// The number behind `key`.
-fn number_after(details: &str, key: &str) -> Option<i64> {
+/// The number behind the text `key`.
+fn find_number_after(details: &str, key: &str) -> Option<i64> {
     let (_, rest) = details.split_once(key)?;
     rest.split_whitespace().next()?.parse().ok()
 }
@@ -528,7 +551,7 @@ struct Details<'a> {
 }
 
 impl Details<'_> {
-    fn value(&self, field: usize) -> Option<&str> {
+    fn find_field_value(&self, field: usize) -> Option<&str> {
         let name = self.names.get(field)?;
         let mut from = 0;
         loop {
@@ -544,8 +567,8 @@ impl Details<'_> {
 }
 
 impl Fields for Details<'_> {
-    fn number(&self, field: usize) -> Option<u64> {
-        let text = self.value(field)?;
+    fn field_number(&self, field: usize) -> Option<u64> {
+        let text = self.find_field_value(field)?;
         if let Some(hex) = text.strip_prefix("0x") {
             return u64::from_str_radix(hex, 16).ok();
         }
@@ -554,34 +577,34 @@ impl Fields for Details<'_> {
             .map(|n| n as u64)
             .or(text.parse::<u64>());
         if let Ok(number) = decimal
-            // Pointers are hexadecimal without saying so.
+            // Pointers are printed in hexadecimal without a leading `0x`.
             && !matches!(self.names[field], "hrtimer" | "timer")
         {
             return Some(number);
         }
         match self.names[field] {
             "hrtimer" | "timer" => u64::from_str_radix(text, 16).ok(),
-            "prev_state" => Some(if blocked(text) { 2 } else { 0 }),
+            "prev_state" => Some(if is_letter_for_blocked(text) { 2 } else { 0 }),
             _ => None,
         }
     }
 
-    fn text(&self, field: usize) -> Option<&[u8]> {
-        self.value(field).map(str::as_bytes)
+    fn field_text(&self, field: usize) -> Option<&[u8]> {
+        self.find_field_value(field).map(str::as_bytes)
     }
 
-    fn function(&self, field: usize) -> Function {
-        let Some(value) = self.value(field) else {
+    fn field_function(&self, field: usize) -> Function {
+        let Some(value) = self.find_field_value(field) else {
             return Function::Other;
         };
-        // Without the kernel's symbols, perf script prints addresses; trace-cmd appends an offset of nothing.
+        // Without the kernel's symbols, perf script prints a function's address; trace-cmd appends the offset `+0x0`.
         let number = value.strip_suffix("/0x0").unwrap_or(value);
         match number
             .strip_prefix("0x")
             .map(|hex| u64::from_str_radix(hex, 16))
         {
             Some(Ok(address)) => Function::Address(address),
-            _ => Function::named(value),
+            _ => Function::from_kernel_symbol(value),
         }
     }
 }
@@ -637,7 +660,7 @@ mod tests {
                 "comm=a pid=5 target_cpu=3",
             ),
         ] {
-            let line = parse(text).unwrap();
+            let line = parse_event_line(text).unwrap();
             assert_eq!(
                 (line.cpu, line.time, line.name, line.details),
                 (cpu, time, name, details)
@@ -654,11 +677,11 @@ mod tests {
             "\t ffff81 do_idle+0x1",
             "a [b] c: d",
         ] {
-            assert_eq!(parse(text), None, "{text}");
+            assert_eq!(parse_event_line(text), None, "{text}");
         }
     }
 
-    fn what(name: &str, details: &str) -> Option<TraceEvent> {
+    fn decode_known_event(name: &str, details: &str) -> Option<TraceEvent> {
         let line = Line {
             cpu: 0,
             time: 0,
@@ -666,7 +689,7 @@ mod tests {
             name,
             details,
         };
-        super::what(decode::find(name).unwrap(), &line)
+        super::decode_known_event(decode::find_known_event(name).unwrap(), &line)
     }
 
     #[test]
@@ -675,13 +698,17 @@ mod tests {
             previous: 812,
             blocked: true,
             next: 0,
-            next_name: Name::new(b"swapper/2"),
+            next_name: Name::from_bytes_cut_to_16(b"swapper/2"),
         });
         for details in [
             "fio:812 [120] D ==> swapper/2:0 [120]",
             "prev_comm=fio prev_pid=812 prev_prio=120 prev_state=D ==> next_comm=swapper/2 next_pid=0 next_prio=120",
         ] {
-            assert_eq!(what("sched_switch", details), expected, "{details}");
+            assert_eq!(
+                decode_known_event("sched_switch", details),
+                expected,
+                "{details}"
+            );
         }
     }
 
@@ -694,14 +721,14 @@ mod tests {
             write: true,
         };
         assert_eq!(
-            what("block_rq_complete", "259,0 FWS () 1234 + 8 [0]"),
+            decode_known_event("block_rq_complete", "259,0 FWS () 1234 + 8 [0]"),
             Some(TraceEvent::Block {
                 complete: true,
                 block
             })
         );
         assert_eq!(
-            what("sched_waking", "fio:812 [120] CPU:002"),
+            decode_known_event("sched_waking", "fio:812 [120] CPU:002"),
             Some(TraceEvent::Wake {
                 pid: 812,
                 target: 2,
@@ -709,7 +736,7 @@ mod tests {
             })
         );
         assert_eq!(
-            what(
+            decode_known_event(
                 "hrtimer_start",
                 "hrtimer=0xffff8881 function=tick_sched_timer expires=5000 softexpires=5000 mode=ABS"
             ),
@@ -720,7 +747,7 @@ mod tests {
             })
         );
         assert_eq!(
-            what(
+            decode_known_event(
                 "timer_start",
                 "timer=00d4 function=f expires=4294 [timeout=12] cpu=0"
             ),
@@ -737,18 +764,22 @@ mod tests {
             ("cpu: 0001 target: 238 step: 238 (x)", true),
         ] {
             assert_eq!(
-                what("cpuhp_enter", details),
+                decode_known_event("cpuhp_enter", details),
                 Some(TraceEvent::Hotplug { cpu: 1, online })
             );
         }
-        assert_eq!(what("cpu_idle", "state=1"), None);
+        assert_eq!(decode_known_event("cpu_idle", "state=1"), None);
     }
 
     #[test]
     fn steps_before_the_issue_are_read_as_the_kernel_prints_them() {
         for (name, details, step, background) in printed_steps() {
             let expected = Some(TraceEvent::Queueing { step, background });
-            assert_eq!(what(name, details), expected, "{name}: {details}");
+            assert_eq!(
+                decode_known_event(name, details),
+                expected,
+                "{name}: {details}"
+            );
         }
         for cut in [
             "259,0 R 1234 + ",
@@ -756,8 +787,8 @@ mod tests {
             "x R 1 + 8",
             "259,0 R 1234 <- (259,1",
         ] {
-            assert_eq!(what("block_bio_remap", cut), None, "{cut}");
-            assert_eq!(what("block_bio_queue", cut), None, "{cut}");
+            assert_eq!(decode_known_event("block_bio_remap", cut), None, "{cut}");
+            assert_eq!(decode_known_event("block_bio_queue", cut), None, "{cut}");
         }
     }
 
@@ -824,31 +855,40 @@ mod tests {
     #[test]
     fn interrupts_are_read_as_the_kernel_prints_them() {
         assert_eq!(
-            what("irq_handler_entry", "irq=36 name=nvme0q1"),
+            decode_known_event("irq_handler_entry", "irq=36 name=nvme0q1"),
             Some(TraceEvent::DeviceInterrupt {
                 irq: 36,
-                name: Name::new(b"nvme0q1")
+                name: Name::from_bytes_cut_to_16(b"nvme0q1")
             })
         );
         assert_eq!(
-            what("softirq_entry", "vec=4 [action=BLOCK]"),
+            decode_known_event("softirq_entry", "vec=4 [action=BLOCK]"),
             Some(TraceEvent::Interrupt(Interrupt::BlockSoftirq))
         );
         assert_eq!(
-            what("softirq_entry", "vec=1 [action=TIMER]"),
+            decode_known_event("softirq_entry", "vec=1 [action=TIMER]"),
             Some(TraceEvent::OtherSoftirq)
         );
         assert_eq!(
-            what("ipi_send_cpu", "cpu=3 callsite=native_smp+0x1 callback=0x0"),
+            decode_known_event("ipi_send_cpu", "cpu=3 callsite=native_smp+0x1 callback=0x0"),
             Some(TraceEvent::Interrupt(Interrupt::Sent { target: 3 }))
         );
     }
 
     #[test]
     fn lost_events_are_noted() {
-        assert_eq!(lost_note("CPU:3 [LOST 17 EVENTS]\n"), Some((3, Some(17))));
-        assert_eq!(lost_note("CPU:3 [17 EVENTS DROPPED]"), Some((3, Some(17))));
-        assert_eq!(lost_note("CPU:3 [EVENTS DROPPED]"), Some((3, None)));
-        assert_eq!(lost_note("CPU 0 is empty"), None);
+        assert_eq!(
+            parse_lost_events_note("CPU:3 [LOST 17 EVENTS]\n"),
+            Some((3, Some(17)))
+        );
+        assert_eq!(
+            parse_lost_events_note("CPU:3 [17 EVENTS DROPPED]"),
+            Some((3, Some(17)))
+        );
+        assert_eq!(
+            parse_lost_events_note("CPU:3 [EVENTS DROPPED]"),
+            Some((3, None))
+        );
+        assert_eq!(parse_lost_events_note("CPU 0 is empty"), None);
     }
 }

@@ -7,47 +7,49 @@ use wakepath_units::TickRate;
 
 use super::decode::{Function, TraceEvent};
 
-/// Steps from tick to tick that are enough for the rate, although some may come late.
+/// Number of steps from tick to tick that are enough to know the rate, although some ticks may come late.
 const ENOUGH_STEPS: u32 = 8;
-/// The shortest step counts if it was seen as often.
+/// How often the shortest step must be seen to count as the tick's period.
 const LEAST_STEPS: u32 = 2;
 
-/// Facts known about the tick so far.
+/// What a trace has shown so far of the scheduler's tick.
 #[derive(Debug, Default)]
 pub(super) struct Tick {
-    /// The trace says which functions are the tick's.
+    /// Whether the trace names the functions of timers, so that the tick's are known.
     named: bool,
     handler: Option<u64>,
-    /// Some functions have addresses instead of names.
+    /// Whether some timer functions are addresses instead of names.
     pub(super) any_address: bool,
     cpus: HashMap<u32, Cpu>,
-    /// How often each rate has fitted a step from tick to tick.
+    /// How often each tick rate has fitted a step from tick to tick.
     steps: HashMap<TickRate, u32>,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
-    /// The tick was stopped, and nothing has happened since.
+    /// Whether the CPU's tick was stopped, and nothing has happened since.
     stopping: bool,
     /// The tick's timer that has just expired, and the due time.
     expired: Option<(u64, Option<i64>)>,
-    /// For when the tick was set, unless it was stopped since.
+    /// When the CPU's tick was last set to expire, unless the tick was stopped since.
     due: Option<i64>,
 }
 
 impl Tick {
-    /// Nothing more is to be learnt.
-    pub(super) fn is_settled(&self) -> bool {
+    /// Whether nothing more about the tick is to be learnt.
+    pub(super) fn has_learnt_enough(&self) -> bool {
         let steps: u32 = self.steps.values().sum();
-        self.knows_handler() && steps >= ENOUGH_STEPS && self.rate().is_some()
+        self.knows_handler_function()
+            && steps >= ENOUGH_STEPS
+            && self.shortest_step_rate().is_some()
     }
 
-    pub(super) fn knows_handler(&self) -> bool {
+    pub(super) fn knows_handler_function(&self) -> bool {
         self.named || self.handler.is_some()
     }
 
-    /// Ticks per second, from the shortest step, since late ticks make longer steps.
-    pub(super) fn rate(&self) -> Option<TickRate> {
+    /// Ticks per second, from the shortest step between ticks: late ticks make longer steps.
+    pub(super) fn shortest_step_rate(&self) -> Option<TickRate> {
         let often = self
             .steps
             .iter()
@@ -55,8 +57,8 @@ impl Tick {
         often.map(|(rate, _)| *rate).max_by_key(|rate| rate.hz())
     }
 
-    /// The event, with the tick's handler named if known.
-    pub(super) fn resolve(&self, mut what: TraceEvent) -> TraceEvent {
+    /// The event, with its timer's function named as the tick's handler if that is known.
+    pub(super) fn name_tick_handler_in(&self, mut what: TraceEvent) -> TraceEvent {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             &mut what
             && let Function::Address(address) = *function
@@ -67,13 +69,13 @@ impl Tick {
         what
     }
 
-    /// Forgets a CPU with missing events.
-    pub(super) fn forget(&mut self, cpu: u32) {
+    /// Forgets the tick's state of a CPU with missing events.
+    pub(super) fn forget_cpu(&mut self, cpu: u32) {
         self.cpus.remove(&cpu);
     }
 
-    /// Learns from an event traced by `cpu`. A CPU's events come in order.
-    pub(super) fn learn(&mut self, cpu: u32, what: TraceEvent) {
+    /// Learns about the tick from an event traced by `cpu`. A CPU's events come in order.
+    pub(super) fn learn_from_event(&mut self, cpu: u32, what: TraceEvent) {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             what
         {
@@ -91,12 +93,12 @@ impl Tick {
         if stopping
             && let TraceEvent::TimerStart { function, .. } = what
             && let Function::Address(address) = function
-            // Addresses that are kept secret are all 0.
+            // Kernel addresses that are kept secret are all 0.
             && address != 0
         {
             self.handler.get_or_insert(address);
         }
-        match self.resolve(what) {
+        match self.name_tick_handler_in(what) {
             TraceEvent::TickStop { success } => {
                 let c = self.cpus.entry(cpu).or_default();
                 c.stopping = success;
@@ -119,7 +121,7 @@ impl Tick {
                 // A running tick is set again from within the handler, to a later multiple of the period.
                 if let Some((expired, Some(due))) = c.expired.take()
                     && expired == timer
-                    && let Some(rate) = rate_of(expires.wrapping_sub(due))
+                    && let Some(rate) = rate_with_exact_period(expires.wrapping_sub(due))
                 {
                     *self.steps.entry(rate).or_insert(0) += 1;
                 }
@@ -135,7 +137,7 @@ impl Tick {
 }
 
 /// The rate with this period, exact to the nanosecond.
-fn rate_of(period: i64) -> Option<TickRate> {
+fn rate_with_exact_period(period: i64) -> Option<TickRate> {
     let period = u64::try_from(period).ok().filter(|period| *period > 0)?;
     let hz = 1_000_000_000_u64.checked_add(period / 2)? / period;
     let rate = TickRate::new(u32::try_from(hz).ok()?)?;
@@ -169,7 +171,7 @@ mod tests {
     fn learnt(events: &[TraceEvent]) -> Tick {
         let mut tick = Tick::default();
         for event in events {
-            tick.learn(0, *event);
+            tick.learn_from_event(0, *event);
         }
         tick
     }
@@ -179,23 +181,24 @@ mod tests {
         let cancel = TraceEvent::TimerCancel { timer: HANDLER };
         let tick = learnt(&[start(5, OTHER), STOP, cancel, start(9, HANDLER)]);
         assert_eq!(tick.handler, Some(HANDLER));
-        let TraceEvent::TimerStart { function, .. } = tick.resolve(start(9, HANDLER)) else {
+        let TraceEvent::TimerStart { function, .. } = tick.name_tick_handler_in(start(9, HANDLER))
+        else {
             unreachable!();
         };
         assert_eq!(function, Function::Tick);
-        assert_eq!(tick.resolve(start(9, OTHER)), start(9, OTHER));
+        assert_eq!(tick.name_tick_handler_in(start(9, OTHER)), start(9, OTHER));
         // Without a next event the tick is cancelled only, and the CPU idle.
         let idle = TraceEvent::CpuIdle { state: 1, cpu: 0 };
         let refused = TraceEvent::TickStop { success: false };
-        assert!(!learnt(&[STOP, cancel, idle, start(9, OTHER)]).knows_handler());
-        assert!(!learnt(&[refused, start(9, OTHER)]).knows_handler());
-        assert!(!learnt(&[STOP, start(9, 0)]).knows_handler());
+        assert!(!learnt(&[STOP, cancel, idle, start(9, OTHER)]).knows_handler_function());
+        assert!(!learnt(&[refused, start(9, OTHER)]).knows_handler_function());
+        assert!(!learnt(&[STOP, start(9, 0)]).knows_handler_function());
         // Of another CPU, and where events are missing.
         let mut tick = learnt(&[STOP]);
-        tick.learn(1, start(9, OTHER));
-        tick.forget(0);
-        tick.learn(0, start(9, OTHER));
-        assert!(!tick.knows_handler());
+        tick.learn_from_event(1, start(9, OTHER));
+        tick.forget_cpu(0);
+        tick.learn_from_event(0, start(9, OTHER));
+        assert!(!tick.knows_handler_function());
     }
 
     #[test]
@@ -212,7 +215,11 @@ mod tests {
                 events.push(start(due, HANDLER));
             }
             let tick = learnt(&events);
-            assert_eq!((tick.rate(), tick.is_settled()), (rate, true), "{hz}");
+            assert_eq!(
+                (tick.shortest_step_rate(), tick.has_learnt_enough()),
+                (rate, true),
+                "{hz}"
+            );
         }
     }
 }

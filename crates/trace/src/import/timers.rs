@@ -13,16 +13,16 @@ const CALENDAR: i64 = 100_000_000_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     cpus: HashMap<u32, Cpu>,
-    /// The CPU on which each timer was started.
+    /// The CPU on which each pending timer was started.
     places: HashMap<u64, u32>,
     /// Offsets from the trace's clock to the timers' clocks, monotonic and calendar, at the last expired timer.
     ahead: [Option<i64>; 2],
     tick_ns: i64,
     /// Due time of some tick on the monotonic clock. All ticks, and the counting of jiffies, keep the same phase.
     some_tick: Option<i64>,
-    /// The trace has high-resolution timer events.
+    /// Whether the trace has high-resolution timer events.
     pub(super) any_timer: bool,
-    /// The trace has events about stopping the tick.
+    /// Whether the trace has events about stopping the tick.
     pub(super) any_tick_stop: bool,
 }
 
@@ -34,7 +34,7 @@ struct Cpu {
     wheel: HashMap<u64, i64>,
     tick: Option<i64>,
     stopped: bool,
-    /// The tick as stopped since the last idle period.
+    /// The CPU's tick as stopped since its last idle period.
     stopped_from: Option<StoppedTick>,
 }
 
@@ -56,17 +56,17 @@ pub(super) struct TimerInputs {
 impl Timers {
     pub(super) fn new(rate: TickRate) -> Self {
         let mut timers = Self::default();
-        timers.set_tick_rate(rate);
+        timers.use_tick_rate(rate);
         timers
     }
 
-    /// The tick rate, as far as it is known now.
-    pub(super) fn set_tick_rate(&mut self, rate: TickRate) {
+    /// Sets the tick rate, as far as it is known now.
+    pub(super) fn use_tick_rate(&mut self, rate: TickRate) {
         self.tick_ns = rate.period().0 as i64;
     }
 
-    /// Notes an event on `cpu`.
-    pub(super) fn note_event(&mut self, time: u64, cpu: u32, what: TraceEvent) {
+    /// Brings the state of `cpu`'s timers up to date from an event.
+    pub(super) fn update_from_event(&mut self, time: u64, cpu: u32, what: TraceEvent) {
         match what {
             TraceEvent::TimerStart {
                 timer,
@@ -74,7 +74,7 @@ impl Timers {
                 function,
             } => {
                 self.any_timer = true;
-                self.start_timer(cpu, timer, expires, function);
+                self.note_timer_start(cpu, timer, expires, function);
             }
             TraceEvent::TimerExpire {
                 timer,
@@ -82,7 +82,7 @@ impl Timers {
                 function,
             } => {
                 self.ahead[usize::from(now > CALENDAR)] = Some(now.saturating_sub_unsigned(time));
-                self.remove(timer);
+                self.remove_timer(timer);
                 if function == Function::Tick {
                     // The tick is started again for the next period, without an event if the handler asks for a
                     // restart.
@@ -91,14 +91,14 @@ impl Timers {
                 }
             }
             TraceEvent::WheelStart { timer, ticks } => {
-                self.remove(timer);
+                self.remove_timer(timer);
                 if let Some(ticks) = ticks {
-                    self.start_on_wheel(time as i64, cpu, timer, ticks);
+                    self.note_wheel_timer_start(time as i64, cpu, timer, ticks);
                 }
             }
             TraceEvent::TimerCancel { timer }
             | TraceEvent::WheelCancel { timer }
-            | TraceEvent::WheelExpire { timer } => self.remove(timer),
+            | TraceEvent::WheelExpire { timer } => self.remove_timer(timer),
             TraceEvent::TickStop { success } => {
                 self.any_tick_stop = true;
                 let c = self.cpus.entry(cpu).or_default();
@@ -107,7 +107,7 @@ impl Timers {
                     c.stopped_from = Some(StoppedTick { tick: c.tick });
                 }
             }
-            // The tick comes back when a task runs.
+            // A stopped tick is started again when a task runs.
             TraceEvent::Switch { next, .. } if next != 0 => {
                 self.cpus.entry(cpu).or_default().stopped = false;
             }
@@ -115,9 +115,9 @@ impl Timers {
         }
     }
 
-    /// Starts a high-resolution timer.
-    fn start_timer(&mut self, cpu: u32, timer: u64, expires: i64, function: Function) {
-        self.remove(timer);
+    /// Notes that a high-resolution timer is started.
+    fn note_timer_start(&mut self, cpu: u32, timer: u64, expires: i64, function: Function) {
+        self.remove_timer(timer);
         let state = self.cpus.entry(cpu).or_default();
         if function == Function::Tick {
             state.tick = Some(expires);
@@ -130,16 +130,16 @@ impl Timers {
         }
     }
 
-    /// Starts a timer on the wheel, which is looked at after a number of ticks.
-    fn start_on_wheel(&mut self, time: i64, cpu: u32, timer: u64, ticks: i64) {
-        let last_tick = time.saturating_sub(self.since_tick(time));
+    /// Notes that a timer is started on the wheel, which runs it after a number of ticks.
+    fn note_wheel_timer_start(&mut self, time: i64, cpu: u32, timer: u64, ticks: i64) {
+        let last_tick = time.saturating_sub(self.ns_since_last_tick(time));
         let at = last_tick.saturating_add(ticks.saturating_mul(self.tick_ns));
         self.cpus.entry(cpu).or_default().wheel.insert(timer, at);
         self.places.insert(timer, cpu);
     }
 
-    /// Time since jiffies were counted last, in ns; 0 if not known.
-    fn since_tick(&self, time: i64) -> i64 {
+    /// Time since the last tick counted jiffies, in ns; 0 if not known.
+    fn ns_since_last_tick(&self, time: i64) -> i64 {
         match (self.ahead[0], self.some_tick) {
             (Some(ahead), Some(tick)) => time
                 .saturating_add(ahead)
@@ -149,7 +149,7 @@ impl Timers {
         }
     }
 
-    fn remove(&mut self, timer: u64) {
+    fn remove_timer(&mut self, timer: u64) {
         if let Some(cpu) = self.places.remove(&timer)
             && let Some(c) = self.cpus.get_mut(&cpu)
         {
@@ -158,8 +158,8 @@ impl Timers {
         }
     }
 
-    /// The governor's view at `time`, when `cpu` enters an idle state.
-    pub(super) fn at_entry(&mut self, time: u64, cpu: u32) -> TimerInputs {
+    /// What a governor sees of `cpu`'s timers when the CPU enters an idle state at `time`.
+    pub(super) fn timer_inputs_at_idle_entry(&mut self, time: u64, cpu: u32) -> TimerInputs {
         let c = self.cpus.entry(cpu).or_default();
         let stopped_now = c.stopped_from.take();
         let mut seen = TimerInputs::default();
@@ -179,14 +179,20 @@ impl Timers {
             return seen;
         }
         let on_wheel = c.wheel.values().min().map(|at| at - time as i64);
-        let waiting = c.waiting.values().filter_map(|at| clocks.until(*at)).min();
+        let waiting = c
+            .waiting
+            .values()
+            .filter_map(|at| clocks.ns_until_expiry(*at))
+            .min();
         let timer = waiting.into_iter().chain(on_wheel).min();
-        let tick = c.tick.and_then(|at| clocks.until(at));
-        // A stopped tick's timer waits for the first timer on the wheel.
+        let tick = c.tick.and_then(|at| clocks.ns_until_expiry(at));
+        // The timer of a stopped tick expires for the first timer on the wheel.
         let with_stopped = if c.stopped { tick } else { None };
         let sleep = timer.into_iter().chain(with_stopped).min();
         let stopped_tick = stopped_now.and_then(|stopped| stopped.tick);
-        let tick_before = stopped_tick.and_then(|at| clocks.until(at)).or(tick);
+        let tick_before = stopped_tick
+            .and_then(|at| clocks.ns_until_expiry(at))
+            .or(tick);
         seen.sleep_length = Some(sleep.unwrap_or(i64::MAX));
         seen.delta_tick = sleep.into_iter().chain(tick_before).min();
         seen
@@ -203,7 +209,7 @@ struct TimerClocks {
 
 impl TimerClocks {
     /// Time left until a timer expires, in ns; `None` while the timer's clock is not known.
-    fn until(self, expires: i64) -> Option<i64> {
+    fn ns_until_expiry(self, expires: i64) -> Option<i64> {
         let ahead = self.ahead[usize::from(expires > CALENDAR)]?;
         Some(expires.saturating_sub(ahead).saturating_sub(self.now))
     }
@@ -229,7 +235,7 @@ mod tests {
             expires,
             function,
         };
-        timers.note_event(time as u64, 0, what);
+        timers.update_from_event(time as u64, 0, what);
     }
 
     fn tick(timers: &mut Timers, time: i64) {
@@ -239,28 +245,35 @@ mod tests {
             now,
             function: Function::Tick,
         };
-        timers.note_event(time as u64, 0, what);
+        timers.update_from_event(time as u64, 0, what);
     }
 
     #[test]
     fn the_next_timer_is_the_sleep_length() {
         let mut timers = Timers::new(TickRate::HZ_250);
-        assert_eq!(timers.at_entry(0, 0), TimerInputs::default());
+        assert_eq!(
+            timers.timer_inputs_at_idle_entry(0, 0),
+            TimerInputs::default()
+        );
         tick(&mut timers, 4 * MS);
         start(&mut timers, 5 * MS, 2, 20 * MS, false);
         start(&mut timers, 5 * MS, 3, 12 * MS, false);
-        let seen = timers.at_entry(6 * MS as u64, 0);
+        let seen = timers.timer_inputs_at_idle_entry(6 * MS as u64, 0);
         assert_eq!(seen.sleep_length, Some(6 * MS));
         assert_eq!(seen.delta_tick, Some(2 * MS));
         assert_eq!(seen.tick_stopped, None);
-        timers.note_event(0, 0, TraceEvent::TimerCancel { timer: 3 });
+        timers.update_from_event(0, 0, TraceEvent::TimerCancel { timer: 3 });
         assert_eq!(
-            timers.at_entry(6 * MS as u64, 0).sleep_length,
+            timers
+                .timer_inputs_at_idle_entry(6 * MS as u64, 0)
+                .sleep_length,
             Some(14 * MS)
         );
         // Another CPU has no timers.
         assert_eq!(
-            timers.at_entry(6 * MS as u64, 1).sleep_length,
+            timers
+                .timer_inputs_at_idle_entry(6 * MS as u64, 1)
+                .sleep_length,
             Some(i64::MAX)
         );
     }
@@ -269,9 +282,9 @@ mod tests {
     fn a_stopped_tick_is_the_wheels_timer() {
         let mut timers = Timers::new(TickRate::HZ_250);
         tick(&mut timers, 4 * MS);
-        timers.note_event(5 * MS as u64, 0, TraceEvent::TickStop { success: true });
+        timers.update_from_event(5 * MS as u64, 0, TraceEvent::TickStop { success: true });
         start(&mut timers, 5 * MS, 1, 100 * MS, true);
-        let seen = timers.at_entry(5 * MS as u64, 0);
+        let seen = timers.timer_inputs_at_idle_entry(5 * MS as u64, 0);
         assert_eq!(
             seen,
             TimerInputs {
@@ -281,7 +294,7 @@ mod tests {
                 stop_tick: Some(true),
             }
         );
-        let seen = timers.at_entry(6 * MS as u64, 0);
+        let seen = timers.timer_inputs_at_idle_entry(6 * MS as u64, 0);
         assert_eq!((seen.tick_stopped, seen.stop_tick), (Some(true), None));
         // A task restarts the tick.
         let task = TraceEvent::Switch {
@@ -290,8 +303,8 @@ mod tests {
             next: 5,
             next_name: crate::import::decode::Name::default(),
         };
-        timers.note_event(7 * MS as u64, 0, task);
-        let seen = timers.at_entry(8 * MS as u64, 0);
+        timers.update_from_event(7 * MS as u64, 0, task);
+        let seen = timers.timer_inputs_at_idle_entry(8 * MS as u64, 0);
         assert_eq!(
             (seen.tick_stopped, seen.stop_tick),
             (Some(false), Some(false))
@@ -307,9 +320,11 @@ mod tests {
             timer: 9,
             ticks: Some(10),
         };
-        timers.note_event(5 * MS as u64, 0, what);
+        timers.update_from_event(5 * MS as u64, 0, what);
         assert_eq!(
-            timers.at_entry(5 * MS as u64, 0).sleep_length,
+            timers
+                .timer_inputs_at_idle_entry(5 * MS as u64, 0)
+                .sleep_length,
             Some(39 * MS)
         );
     }

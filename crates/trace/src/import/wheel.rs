@@ -12,26 +12,26 @@ const LEVEL_SHIFT: u32 = 3;
 /// Levels with more than 100 ticks per second. Slower ticks have a level less, which only matters after days.
 const LEVELS: u32 = 9;
 
-/// The tick in which the wheel looks at a timer due at `expires` and started at `now`.
-pub(super) fn bucket(expires: u64, now: u64) -> u64 {
+/// The tick in which the timer wheel runs a timer due at `expires` and started at `now`.
+pub(super) fn expiry_tick_on_wheel(expires: u64, now: u64) -> u64 {
     let ahead = expires.wrapping_sub(now);
     if (ahead as i64) < 0 {
         // Late already.
         return now;
     }
     let last = LEVELS - 1;
-    let longest = level_end(last) - (1 << (last * LEVEL_SHIFT));
-    let found = (0..LEVELS).find(|level| ahead < level_end(*level));
+    let longest = ticks_covered_below_level(last) - (1 << (last * LEVEL_SHIFT));
+    let found = (0..LEVELS).find(|level| ahead < ticks_covered_below_level(*level));
     let (level, expires) = found.map_or((last, now.saturating_add(longest)), |level| {
         (level, expires)
     });
     let shift = level * LEVEL_SHIFT;
-    // Never early: the next bucket to begin after the timer is due.
+    // A wheel timer never runs early: it is in the next bucket that begins after the timer is due.
     (expires >> shift).saturating_add(1) << shift
 }
 
 /// Ticks ahead from which a timer is on a higher level: all buckets but one.
-fn level_end(level: u32) -> u64 {
+fn ticks_covered_below_level(level: u32) -> u64 {
     (BUCKETS - 1) << (level * LEVEL_SHIFT)
 }
 
@@ -50,10 +50,14 @@ mod tests {
             (4_294_899_841, 1_506, 4_294_899_904),
             (4_294_913_335, 15_000, 4_294_913_536),
         ] {
-            assert_eq!(bucket(expires, expires - ahead), expected, "{ahead}");
+            assert_eq!(
+                expiry_tick_on_wheel(expires, expires - ahead),
+                expected,
+                "{ahead}"
+            );
         }
         // In the past, and beyond the end.
-        assert_eq!(bucket(10, 20), 20);
-        assert!(bucket(u64::MAX / 2, 0) < 1 << 32);
+        assert_eq!(expiry_tick_on_wheel(10, 20), 20);
+        assert!(expiry_tick_on_wheel(u64::MAX / 2, 0) < 1 << 32);
     }
 }

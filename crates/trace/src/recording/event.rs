@@ -5,7 +5,7 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on the recording's clock.
+    /// Time of the event in ns, on the recording's clock.
     pub time: Nanoseconds,
     /// Where.
     pub cpu: u32,
@@ -51,14 +51,14 @@ pub enum EventKind {
     },
     /// This CPU went on- or offline.
     Hotplug {
-        /// The CPU came online.
+        /// Whether the CPU came online, rather than went offline.
         online: bool,
     },
 }
 
 impl EventKind {
-    /// The kind's name for counts.
-    pub const fn name(&self) -> &'static str {
+    /// The name under which events of this kind are counted.
+    pub const fn kind_name(&self) -> &'static str {
         match self {
             Self::Idle(_) => "idle period",
             Self::BlockIssue(_) => "block request issued",
@@ -91,7 +91,7 @@ pub enum TimerKind {
 pub struct Block {
     /// The device as the kernel's `dev_t` in trace events has it: major number << 20 | minor.
     pub device: u32,
-    /// First sector of 512 bytes.
+    /// First sector of the request, in units of 512 bytes.
     pub sector: u64,
     /// Bytes to transfer.
     pub bytes: u32,
@@ -104,11 +104,11 @@ pub struct Block {
 pub enum QueueStep {
     /// A bio entered the block layer (`block_bio_queue`).
     Queued {
-        /// Where and how much.
+        /// Device, sector and size of the bio.
         block: Block,
-        /// Thread number of the submitter, where known.
+        /// Thread number of the task that submitted the bio, where known.
         task: Option<u32>,
-        /// Nobody waits: readahead, or a write without `REQ_SYNC`, as write-back makes them.
+        /// Whether no task waits for the bio: readahead, or a write without `REQ_SYNC`, as write-back makes them.
         background: bool,
     },
     /// A bio got a request, and with it a tag (`block_getrq`).
@@ -121,16 +121,16 @@ pub enum QueueStep {
     Split {
         /// The bio.
         block: Block,
-        /// First sector of the second half.
+        /// First sector of the second half of the split bio.
         at: u64,
     },
     /// A bio went from a partition or stacked device to the device below (`block_bio_remap`).
     Remapped {
-        /// Where the bio is now.
+        /// Device and sector of the bio on the device below.
         block: Block,
         /// The device above.
         from_device: u32,
-        /// The sector on the device above.
+        /// Sector of the bio on the device above.
         from_sector: u64,
     },
 }
@@ -164,23 +164,23 @@ pub enum Interrupt {
 /// A task's step from waiting back to running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskStep {
-    /// Its wake-up begins, on the waking CPU (`sched_waking`).
+    /// The task's wake-up begins, on the waking CPU (`sched_waking`).
     Waking,
-    /// It is on a run queue (`sched_wakeup`); perhaps seen by the woken CPU.
+    /// The task is on a run queue (`sched_wakeup`); perhaps seen by the woken CPU.
     Woken {
-        /// The run queue's CPU.
+        /// The CPU of the task's run queue.
         target: u32,
     },
-    /// The task runs on this CPU (`sched_switch`).
+    /// The task begins to run on this CPU (`sched_switch`).
     Running,
 }
 
 /// An idle period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdlePeriod {
-    /// Index of the state, shallowest first.
+    /// Index of the idle state, 0 the shallowest.
     pub state: u8,
-    /// From entry to exit, the exit latency included. 0: the driver refused the state.
+    /// Length of the idle period from entry to exit, the exit latency included. 0: the driver refused the state.
     pub duration: Nanoseconds,
     /// The governor's inputs when choosing the state.
     pub inputs: IdleInputs,
@@ -200,27 +200,27 @@ pub enum Before {
     /// Not recorded.
     #[default]
     Unknown,
-    /// At most interrupts: the CPU has not left the kernel's idle loop since the last idle period.
+    /// At most interrupts ran: the CPU has not left the kernel's idle loop since the last idle period.
     IdleLoop,
-    /// The CPU ran a task.
+    /// The CPU ran a task since the last idle period.
     Task,
 }
 
-/// A governor's inputs. Each is `None` if not recorded, or if the governor did not ask.
+/// Inputs of an idle governor. Each is `None` if not recorded, or if the governor did not ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleInputs {
     /// Time to the next timer if the tick were stopped, in ns (`tick_nohz_get_sleep_length()`).
     pub sleep_length: Option<i64>,
-    /// [`IdleInputs::sleep_length`] was not seen but worked out from other events.
+    /// Whether [`IdleInputs::sleep_length`] was not seen but worked out from other events.
     pub inferred: bool,
     /// Time to the next timer or tick, in ns.
     pub delta_tick: Option<i64>,
-    /// Whether the tick was stopped already.
+    /// Whether the tick was stopped already when the governor was asked.
     pub tick_stopped: Option<bool>,
     /// Longest tolerated exit latency, in ns.
     pub latency_request: Option<i64>,
-    /// Tasks waiting for I/O whose last CPU this is.
+    /// Number of tasks waiting for I/O whose last CPU is this one.
     pub iowaiters: Option<u32>,
-    /// How long before the entry the governor was asked, in ns.
+    /// How long before the idle entry the governor was asked, in ns.
     pub select_lead: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Checks for the headers in a Parquet file before the Parquet library reads them.
+//! Checks the headers in a Parquet file before the Parquet library reads them.
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -6,53 +6,55 @@ use parquet::file::reader::ChunkReader;
 
 use super::packed::{Packed, Stop};
 
-pub(super) fn damaged(what: &str) -> ParquetError {
+pub(super) fn damage_error(what: &str) -> ParquetError {
     ParquetError::General(format!("damaged: {what}"))
 }
 
-/// Size of a file's end: the table of contents' length, and a mark.
+/// Size in bytes of the end of a Parquet file: length of the table of contents, and a mark.
 pub(super) const FOOTER: usize = 8;
 const MARK: &[u8] = b"PAR1";
 
-/// Mostly enough for the header of a page.
+/// Number of bytes that are mostly enough for the header of a page.
 const HEADER: usize = 1 << 10;
-/// Far larger than the pages of recordings.
+/// Limit on the size of a page in bytes, far above the pages of recordings.
 const LARGEST_PAGE: i64 = 256 << 20;
-/// Where a page's header has its sizes.
+/// Numbers of the fields with sizes in a page's header.
 const UNCOMPRESSED: usize = 2;
 const COMPRESSED: usize = 3;
 
-/// Checks the table of contents at a file's end, if any.
-pub(super) fn check_contents(input: &impl ChunkReader) -> Result<(), ParquetError> {
+/// Checks the table of contents at the end of a Parquet file, if the file has one.
+pub(super) fn check_table_of_contents(input: &impl ChunkReader) -> Result<(), ParquetError> {
     let Some(end) = input.len().checked_sub(FOOTER as u64) else {
         return Ok(());
     };
     let footer = input.get_bytes(end, FOOTER)?;
-    let length = length_of_contents(&footer);
+    let length = table_length_from_footer(&footer);
     match end.checked_sub(length as u64) {
-        Some(start) if footer.ends_with(MARK) => check_table(&input.get_bytes(start, length)?),
+        Some(start) if footer.ends_with(MARK) => {
+            check_table_structure(&input.get_bytes(start, length)?)
+        }
         _ => Ok(()),
     }
 }
 
-/// The table's length according to a footer.
-pub(super) fn length_of_contents(footer: &[u8]) -> usize {
+/// The length of the table of contents in bytes, as a Parquet file's footer gives it.
+pub(super) fn table_length_from_footer(footer: &[u8]) -> usize {
     let bytes = footer.first_chunk().copied().unwrap_or_default();
     u32::from_le_bytes(bytes) as usize
 }
 
-/// Checks a table of contents.
-pub(super) fn check_table(table: &[u8]) -> Result<(), ParquetError> {
-    match Packed(table).check_structure() {
+/// Checks that a Parquet file's table of contents has a structure that the library can read.
+pub(super) fn check_table_structure(table: &[u8]) -> Result<(), ParquetError> {
+    match Packed(table).skip_thrift_structure() {
         Ok(_) => Ok(()),
-        Err(_) => Err(damaged(
+        Err(_) => Err(damage_error(
             "its table of contents announces what it does not hold",
         )),
     }
 }
 
-/// Looks through the headers of a column's pages; the column is within the file.
-pub(super) fn check_pages(
+/// Checks the headers of a column's pages; the column must lie within the file.
+pub(super) fn check_page_headers(
     input: &impl ChunkReader,
     column: &ColumnChunkMetaData,
 ) -> Result<(), ParquetError> {
@@ -62,29 +64,29 @@ pub(super) fn check_pages(
         let left = usize::try_from(end - at).unwrap_or(usize::MAX);
         let mut bytes = input.get_bytes(at, left.min(HEADER))?;
         let mut header = Packed(&bytes);
-        let mut numbers = header.check_structure();
+        let mut numbers = header.skip_thrift_structure();
         if let Err(Stop::End) = numbers
             && left > HEADER
         {
             bytes = input.get_bytes(at, left)?;
             header = Packed(&bytes);
-            numbers = header.check_structure();
+            numbers = header.skip_thrift_structure();
         }
-        let fields = numbers.map_err(|_| no_header())?;
-        page_size(fields[UNCOMPRESSED])?;
-        at += (bytes.len() - header.0.len()) as u64 + page_size(fields[COMPRESSED])?;
+        let fields = numbers.map_err(|_| missing_header_error())?;
+        check_page_size(fields[UNCOMPRESSED])?;
+        at += (bytes.len() - header.0.len()) as u64 + check_page_size(fields[COMPRESSED])?;
     }
     Ok(())
 }
 
 /// Size of a Parquet page in bytes, from a field of its header.
-fn page_size(field: Option<i64>) -> Result<u64, ParquetError> {
+fn check_page_size(field: Option<i64>) -> Result<u64, ParquetError> {
     match field {
         Some(size @ 0..=LARGEST_PAGE) => Ok(size as u64),
-        _ => Err(no_header()),
+        _ => Err(missing_header_error()),
     }
 }
 
-fn no_header() -> ParquetError {
-    damaged("a page has no header")
+fn missing_header_error() -> ParquetError {
+    damage_error("a page has no header")
 }

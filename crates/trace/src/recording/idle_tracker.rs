@@ -8,10 +8,10 @@ use super::{Before, IdleInputs, IdlePeriod};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IdleTracker {
     call: Option<GovernorCall>,
-    /// Time and state of the entry.
+    /// Time and state of the CPU's idle entry, while the CPU is idle.
     entered: Option<(u64, u8)>,
     ran_task: bool,
-    /// The CPU was idle before, so that the absence of tasks has a meaning.
+    /// Whether the CPU was idle before, so that the absence of tasks since then means something.
     has_history: bool,
 }
 
@@ -23,18 +23,23 @@ struct GovernorCall {
     stop_tick: Option<bool>,
 }
 
-/// Why an exit ends no idle period.
+/// Why an idle exit ends no idle period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnpairedExit {
-    /// No entry was seen.
+    /// The idle entry that belongs to the exit was not seen.
     NoEntry,
-    /// The exit is earlier than the entry, because the clock went back.
+    /// The idle exit is earlier than the entry, because the clock went back.
     Backwards,
 }
 
 impl IdleTracker {
-    /// Notes the governor's inputs and decision about the tick.
-    pub fn ask_governor(&mut self, time: Nanoseconds, inputs: IdleInputs, stop_tick: Option<bool>) {
+    /// Notes that the governor was asked: its inputs, and its decision about the tick.
+    pub fn note_governor_call(
+        &mut self,
+        time: Nanoseconds,
+        inputs: IdleInputs,
+        stop_tick: Option<bool>,
+    ) {
         self.call = Some(GovernorCall {
             time: time.0,
             inputs,
@@ -43,12 +48,12 @@ impl IdleTracker {
     }
 
     /// Whether the governor was asked about the next idle period.
-    pub fn is_asked(&self) -> bool {
+    pub fn governor_was_asked(&self) -> bool {
         self.call.is_some()
     }
 
-    /// Notes that a task ran.
-    pub fn run_task(&mut self) {
+    /// Notes that a task ran since the last idle period.
+    pub fn note_task_ran(&mut self) {
         self.ran_task = true;
     }
 
@@ -57,26 +62,31 @@ impl IdleTracker {
         self.entered.is_some()
     }
 
-    /// Enters an idle state.
-    pub fn enter(&mut self, time: Nanoseconds, state: u8) {
+    /// Notes that the CPU enters an idle state.
+    pub fn note_idle_entry(&mut self, time: Nanoseconds, state: u8) {
         self.entered = Some((time.0, state));
     }
 
-    /// Leaves the idle state. Returns the idle period, unless the entry is missing.
-    pub fn exit(&mut self, time: Nanoseconds) -> Option<IdlePeriod> {
-        self.pair_exit(time).ok()
+    /// Ends the CPU's idle period at `time`, and returns it, unless the entry is missing.
+    pub fn end_idle_period(&mut self, time: Nanoseconds) -> Option<IdlePeriod> {
+        self.try_end_idle_period(time).ok()
     }
 
-    /// Leaves the idle state. Returns the idle period, or why there is none.
-    pub(super) fn pair_exit(&mut self, time: Nanoseconds) -> Result<IdlePeriod, UnpairedExit> {
-        let before = self.before();
+    /// Ends the CPU's idle period at `time`, and returns it, or why there is none.
+    pub(super) fn try_end_idle_period(
+        &mut self,
+        time: Nanoseconds,
+    ) -> Result<IdlePeriod, UnpairedExit> {
+        let before = self.take_activity_before();
         let call = self.call.take();
         let (entered, state) = self.entered.take().ok_or(UnpairedExit::NoEntry)?;
         let duration = time.0.checked_sub(entered).ok_or(UnpairedExit::Backwards)?;
         Ok(IdlePeriod {
             state,
             duration: Nanoseconds(duration),
-            inputs: call.map_or_else(IdleInputs::default, |call| call.inputs_at(entered)),
+            inputs: call.map_or_else(IdleInputs::default, |call| {
+                call.inputs_at_idle_entry(entered)
+            }),
             before,
             stop_tick: call.and_then(|call| call.stop_tick),
             ..IdlePeriod::default()
@@ -85,19 +95,19 @@ impl IdleTracker {
 
     /// Ends the governor's call without an idle state: work came first, or the driver refused. Returns an idle period
     /// without a length in the state that the governor chose, unless the governor was not asked.
-    pub fn refuse(&mut self, state: u8) -> Option<IdlePeriod> {
+    pub fn end_refused_call(&mut self, state: u8) -> Option<IdlePeriod> {
         let call = self.call.take()?;
         Some(IdlePeriod {
             state,
             inputs: call.inputs,
-            before: self.before(),
+            before: self.take_activity_before(),
             stop_tick: call.stop_tick,
             ..IdlePeriod::default()
         })
     }
 
-    /// The CPU's activity since the last idle period; starts anew for the next.
-    fn before(&mut self) -> Before {
+    /// The CPU's activity since its last idle period; the record starts anew for the next period.
+    fn take_activity_before(&mut self) -> Before {
         let had_history = std::mem::replace(&mut self.has_history, true);
         match (std::mem::take(&mut self.ran_task), had_history) {
             (true, _) => Before::Task,
@@ -108,8 +118,8 @@ impl IdleTracker {
 }
 
 impl GovernorCall {
-    /// The inputs, with the time from the call to the entry.
-    fn inputs_at(self, entered: u64) -> IdleInputs {
+    /// The governor's inputs, with the time from the call to the idle entry.
+    fn inputs_at_idle_entry(self, entered: u64) -> IdleInputs {
         let lead = entered.checked_sub(self.time);
         IdleInputs {
             select_lead: self

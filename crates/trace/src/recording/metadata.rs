@@ -16,32 +16,32 @@ pub const MAX_NAMES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// Version of the format, [`SCHEMA`].
+    /// Version of the recording's format, [`SCHEMA`].
     pub schema: u32,
-    /// Origin: `wakepath record`, `trace.dat version 7`, ...
+    /// Where the recording comes from: `wakepath record`, `trace.dat version 7`, ...
     pub source: String,
     /// Version of wakepath that wrote the file.
     pub wakepath: String,
-    /// The kernel's release, `6.1.0-44-amd64`.
+    /// The recorded kernel's release: `6.1.0-44-amd64`.
     pub kernel: Option<String>,
-    /// The machine's architecture, `x86_64`.
+    /// The recorded machine's architecture: `x86_64`.
     pub architecture: Option<String>,
     /// The processor's name as the kernel shows it: `AMD EPYC 7502 32-Core Processor`.
     pub processor: Option<String>,
-    /// Tells the machine from all others, without any other meaning ([`Metadata::conflict_with`]).
+    /// A digest that tells the machine from all others, and has no other meaning ([`Metadata::machine_conflict_with`]).
     pub machine_id: Option<String>,
-    /// The clock of the time stamps: `mono`, `local`, ...
+    /// The clock of the recording's time stamps: `mono`, `local`, ...
     pub clock: Option<String>,
-    /// Tick rate, `CONFIG_HZ`.
+    /// Tick rate in Hz, `CONFIG_HZ`.
     pub hz: Option<u32>,
-    /// Number of CPUs; 0 is unknown.
+    /// Number of CPUs; 0 if unknown.
     pub cpus: u32,
     /// Start and end of the source in ns: for a trace the first and last event of any kind, for `record` the run.
     /// `None`: as the recorded events.
     pub span_ns: Option<[u64; 2]>,
     /// The cpuidle driver.
     pub idle_driver: Option<String>,
-    /// The governor that ran: `menu`.
+    /// The idle governor that ran: `menu`.
     pub idle_governor: Option<String>,
     /// Idle states, by groups of CPUs with equal states.
     pub idle_states: Vec<CpuIdleStates>,
@@ -62,19 +62,19 @@ pub struct Metadata {
     /// The machine's settings at the start: idle governor parameters, latency limits, frequency governors and hints,
     /// drive tables.
     pub settings: Vec<RecordedSetting>,
-    /// Kinds of recorded facts.
+    /// Which kinds of facts are recorded, and how well each is known.
     pub recorded: Recorded,
-    /// Events lost while recording.
+    /// Number of events lost while recording.
     pub lost_events: u64,
-    /// Events in the source without meaning for recordings, left out.
+    /// Number of events in the source that were left out, because recordings have no use for them.
     pub other_events: u64,
-    /// The recording was ended properly.
+    /// Whether the recording was ended properly.
     pub complete: bool,
     /// Faults found while recording.
     pub warnings: Vec<Warning>,
 }
 
-/// Names by number as text has them: TOML knows no keys but strings.
+/// Serializes names by number as names by text: TOML knows no keys but strings.
 mod numbered {
     use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ mod numbered {
         )
     }
 
-    /// What is no number is left out.
+    /// A key that is no number is left out.
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<u32, String>, D::Error> {
@@ -157,28 +157,30 @@ impl Metadata {
     ///
     /// The machines' identities decide if both are known. Otherwise facts known to both are compared, as far as no
     /// setting and no update changes them: architecture, processor, idle driver, idle states, frequencies.
-    pub fn conflict_with(&self, other: &Self) -> Option<String> {
+    pub fn machine_conflict_with(&self, other: &Self) -> Option<String> {
         if self.source.is_empty() || other.source.is_empty() {
-            // Nothing was recorded yet.
+            // One description is still empty: nothing was recorded under it yet.
             return None;
         }
         let processors = [&self.processor, &other.processor];
         if let (Some(a), Some(b)) = (&self.machine_id, &other.machine_id) {
             return (a != b).then(|| {
-                text_conflict("processor", processors)
+                describe_text_conflict("processor", processors)
                     .unwrap_or_else(|| format!("two machines of one kind, {a} and {b}"))
             });
         }
-        text_conflict("architecture", [&self.architecture, &other.architecture])
-            .or_else(|| text_conflict("processor", processors))
-            .or_else(|| text_conflict("idle driver", [&self.idle_driver, &other.idle_driver]))
+        describe_text_conflict("architecture", [&self.architecture, &other.architecture])
+            .or_else(|| describe_text_conflict("processor", processors))
             .or_else(|| {
-                let shapes = [self.shapes(), other.shapes()];
-                conflict("idle states", shapes, |shapes| list_states(&shapes))
+                describe_text_conflict("idle driver", [&self.idle_driver, &other.idle_driver])
             })
             .or_else(|| {
-                let ranges = [self.frequency_range(), other.frequency_range()];
-                conflict("frequencies", ranges, |(low, high)| {
+                let shapes = [self.idle_state_shapes(), other.idle_state_shapes()];
+                describe_conflict("idle states", shapes, |shapes| list_states(&shapes))
+            })
+            .or_else(|| {
+                let ranges = [self.khz_range(), other.khz_range()];
+                describe_conflict("frequencies", ranges, |(low, high)| {
                     format!("{low} to {high} kHz")
                 })
             })
@@ -188,19 +190,19 @@ impl Metadata {
             })
     }
 
-    /// Whether [`Metadata::conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
+    /// Whether [`Metadata::machine_conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
     /// no conflict means nothing.
-    pub(crate) fn may_show_conflict(&self, other: &Self) -> bool {
+    pub(crate) fn has_comparable_facts(&self, other: &Self) -> bool {
         self.source.is_empty()
             || (self.machine_id.is_some() && other.machine_id.is_some())
             || (self.processor.is_some() && other.processor.is_some())
             || (!self.idle_states.is_empty() && !other.idle_states.is_empty())
-            // A build of a kernel, on so many CPUs.
+            // A kernel's release names a build of a kernel, on so many CPUs.
             || (self.kernel.is_some() && self.kernel == other.kernel && self.cpus == other.cpus)
     }
 
     /// Name, exit latency and target residency of all CPU groups' idle states.
-    fn shapes(&self) -> Option<Vec<StateShape<'_>>> {
+    fn idle_state_shapes(&self) -> Option<Vec<StateShape<'_>>> {
         let states = self.idle_states.iter().flat_map(|group| &group.states);
         let shapes: Vec<_> = states
             .map(|s| (s.name.as_str(), s.exit_latency, s.target_residency))
@@ -208,14 +210,14 @@ impl Metadata {
         (!shapes.is_empty()).then_some(shapes)
     }
 
-    /// The lowest and the highest frequency.
-    fn frequency_range(&self) -> Option<(u32, u32)> {
+    /// The lowest and the highest frequency of all CPUs, in kHz.
+    fn khz_range(&self) -> Option<(u32, u32)> {
         let all = self.frequency_domains.iter().flat_map(|domain| &domain.khz);
         Some((*all.clone().min()?, *all.max()?))
     }
 
     /// Adds a warning, or counts a warning known by name once more.
-    pub fn warn(&mut self, name: &str, text: impl FnOnce() -> String) {
+    pub fn add_or_count_warning(&mut self, name: &str, text: impl FnOnce() -> String) {
         match self.warnings.iter_mut().find(|w| w.name == name) {
             Some(warning) => warning.count += 1,
             None => self.warnings.push(Warning {
@@ -226,9 +228,9 @@ impl Metadata {
         }
     }
 
-    /// Appends the description of a further part. Counts and warnings add up, and a fact counts as recorded only if all
-    /// parts have it. The first part decides about the machine.
-    pub fn append(&mut self, next: Self) {
+    /// Appends the description of a further part of the recording. Counts and warnings add up, and a fact counts as
+    /// recorded only if all parts have it. The first part decides about the machine.
+    pub fn append_part(&mut self, next: Self) {
         if self.source.is_empty() {
             // The first part.
             let (lost, other) = (self.lost_events, self.other_events);
@@ -242,15 +244,15 @@ impl Metadata {
         if !self.source.split("; ").any(|part| part == next.source) {
             self.source = format!("{}; {}", self.source, next.source);
         }
-        or(&mut self.kernel, next.kernel);
-        or(&mut self.architecture, next.architecture);
-        or(&mut self.processor, next.processor);
-        or(&mut self.machine_id, next.machine_id);
-        or(&mut self.clock, next.clock);
-        or(&mut self.hz, next.hz);
-        or(&mut self.idle_driver, next.idle_driver);
-        or(&mut self.idle_governor, next.idle_governor);
-        or(&mut self.frequency_driver, next.frequency_driver);
+        fill_if_unknown(&mut self.kernel, next.kernel);
+        fill_if_unknown(&mut self.architecture, next.architecture);
+        fill_if_unknown(&mut self.processor, next.processor);
+        fill_if_unknown(&mut self.machine_id, next.machine_id);
+        fill_if_unknown(&mut self.clock, next.clock);
+        fill_if_unknown(&mut self.hz, next.hz);
+        fill_if_unknown(&mut self.idle_driver, next.idle_driver);
+        fill_if_unknown(&mut self.idle_governor, next.idle_governor);
+        fill_if_unknown(&mut self.frequency_driver, next.frequency_driver);
         if self.idle_states.is_empty() {
             self.idle_states = next.idle_states;
         }
@@ -281,7 +283,7 @@ impl Metadata {
             }
             (known, next) => known.or(next),
         };
-        self.recorded = self.recorded.weakest(next.recorded);
+        self.recorded = self.recorded.weaker_quality_of_each(next.recorded);
         self.lost_events = self.lost_events.saturating_add(next.lost_events);
         self.other_events = self.other_events.saturating_add(next.other_events);
         self.complete &= next.complete;
@@ -298,14 +300,14 @@ impl Metadata {
     }
 
     /// Keeps a task's name, unless [`MAX_NAMES`] names are known.
-    pub fn name_task(&mut self, task: u32, name: &str) {
+    pub fn keep_task_name(&mut self, task: u32, name: &str) {
         if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
             self.tasks.insert(task, name.to_owned());
         }
     }
 
     /// Keeps an interrupt's name, unless [`MAX_NAMES`] names are known.
-    pub fn name_interrupt(&mut self, irq: u32, name: &str) {
+    pub fn keep_interrupt_name(&mut self, irq: u32, name: &str) {
         if self.interrupts.len() < MAX_NAMES && !self.interrupts.contains_key(&irq) {
             self.interrupts.insert(irq, name.to_owned());
         }
@@ -313,7 +315,7 @@ impl Metadata {
 
     /// Adds the warning that a CPU goes on- or offline.
     pub fn warn_of_hotplug(&mut self, cpu: u32, time: Nanoseconds, online: bool) {
-        self.warn("hotplug", || {
+        self.add_or_count_warning("hotplug", || {
             let how = if online { "online" } else { "offline" };
             format!(
                 "CPU {cpu} goes {how} at {} ns; what it did on the way is left out",
@@ -323,7 +325,7 @@ impl Metadata {
     }
 }
 
-/// A driver's declaration of an idle state.
+/// Name, exit latency and target residency of an idle state.
 type StateShape<'a> = (&'a str, Nanoseconds, Nanoseconds);
 
 fn list_states(states: &[StateShape<'_>]) -> String {
@@ -334,7 +336,7 @@ fn list_states(states: &[StateShape<'_>]) -> String {
 }
 
 /// A sentence about two machines' values, if both are known and differ.
-fn conflict<T: PartialEq>(
+fn describe_conflict<T: PartialEq>(
     what: &str,
     values: [Option<T>; 2],
     text: impl Fn(T) -> String,
@@ -346,25 +348,25 @@ fn conflict<T: PartialEq>(
 }
 
 /// A sentence about two machines' texts, if both are known and differ.
-fn text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
-    conflict(what, texts.map(Option::as_ref), String::clone)
+fn describe_text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
+    describe_conflict(what, texts.map(Option::as_ref), String::clone)
 }
 
-/// Fills in an unknown value from the next part.
-fn or<T>(known: &mut Option<T>, next: Option<T>) {
+/// Fills in an unknown value from the next part of a recording.
+fn fill_if_unknown<T>(known: &mut Option<T>, next: Option<T>) {
     *known = known.take().or(next);
 }
 
-/// The idle states of some CPUs.
+/// The idle states that a group of CPUs has in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuIdleStates {
     /// The CPUs.
     pub cpus: Vec<u32>,
-    /// Their states, shallowest first.
+    /// The group's idle states, shallowest first.
     pub states: Vec<IdleState>,
 }
 
-/// The frequencies of some CPUs.
+/// The frequencies that a group of CPUs has in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrequencyDomain {
     /// The CPUs.
@@ -379,16 +381,16 @@ pub struct FrequencyDomain {
 /// A drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockDevice {
-    /// As in [`crate::recording::Block::device`].
+    /// The device's number, as in [`crate::recording::Block::device`].
     pub device: u32,
-    /// The kernel's name: `nvme0n1`.
+    /// The kernel's name for the device: `nvme0n1`.
     pub name: String,
     /// The drive's own model name.
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// Place of machine-wide settings.
+/// The place that stands for a machine-wide setting.
 const SYSTEM: &str = "system";
 
 /// A setting on the recorded machine.
@@ -396,14 +398,14 @@ const SYSTEM: &str = "system";
 pub struct RecordedSetting {
     /// Name as in `wakepath status`: `haltpoll-max`, `epp`.
     pub name: String,
-    /// Places with this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.
+    /// Where the setting has this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.
     #[serde(rename = "of")]
     pub places: Vec<String>,
-    /// The value as the machine shows it.
+    /// The setting's value as the machine shows it.
     pub value: String,
 }
 
-/// How far something is known.
+/// How well a kind of fact is known in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DataQuality {
@@ -416,13 +418,13 @@ pub enum DataQuality {
     Exact,
 }
 
-/// Kinds of facts in a recording.
+/// How well each kind of fact is known in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recorded {
-    /// Idle entries and exits.
+    /// Entries into idle states, and exits.
     pub idle: DataQuality,
-    /// [`crate::recording::IdleInputs::sleep_length`].
+    /// Time to the next timer, [`crate::recording::IdleInputs::sleep_length`].
     pub sleep_length: DataQuality,
     /// Whether the tick was stopped, and [`crate::recording::IdleInputs::delta_tick`].
     pub tick: DataQuality,
@@ -440,19 +442,19 @@ pub struct Recorded {
     pub frequency: DataQuality,
     /// Expired timers.
     pub timers: DataQuality,
-    /// Bios between entering the block layer and being issued.
+    /// Steps of bios between entering the block layer and being issued.
     pub queueing: DataQuality,
     /// Interrupts of devices, and the block softirq.
     pub interrupts: DataQuality,
     /// IPIs, sent and received.
     pub ipis: DataQuality,
-    /// Tasks waiting for I/O: wake-ups, and times of running again.
+    /// Steps of tasks waiting for I/O: wake-ups, and times of running again.
     pub tasks: DataQuality,
 }
 
 impl Recorded {
-    /// How far each is known in both.
-    fn weakest(self, other: Self) -> Self {
+    /// For each kind of fact the weaker quality of two recordings.
+    fn weaker_quality_of_each(self, other: Self) -> Self {
         Self {
             idle: self.idle.min(other.idle),
             sleep_length: self.sleep_length.min(other.sleep_length),
@@ -472,13 +474,13 @@ impl Recorded {
     }
 }
 
-/// Something that is wrong with a recording.
+/// A kind of fault found in a recording, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// Short name, for programs: `clock-jump`.
+    /// Short name of the warning, for programs: `clock-jump`.
     pub name: String,
     /// How often.
     pub count: u64,
-    /// Text for people, from the first occurrence.
+    /// Text of the warning for people, from the first occurrence.
     pub text: String,
 }

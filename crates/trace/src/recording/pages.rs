@@ -11,7 +11,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::headers::{check_pages, damaged};
+use super::headers::{check_page_headers, damage_error};
 use super::packed::{Packed, Stop};
 
 type Result<T> = std::result::Result<T, ParquetError>;
@@ -26,13 +26,13 @@ struct Column {
 }
 
 impl Column {
-    fn from(&self, at: u64) -> Result<Bytes> {
+    fn bytes_from(&self, at: u64) -> Result<Bytes> {
         let offset = at
             .checked_sub(self.start)
             .and_then(|o| usize::try_from(o).ok());
         match offset {
             Some(offset) if offset <= self.bytes.len() => Ok(self.bytes.slice(offset..)),
-            _ => Err(damaged("a page is outside of its column")),
+            _ => Err(damage_error("a page is outside of its column")),
         }
     }
 }
@@ -47,45 +47,45 @@ impl ChunkReader for Column {
     type T = Reader<Bytes>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(self.from(start)?.reader())
+        Ok(self.bytes_from(start)?.reader())
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let mut bytes = self.from(start)?;
+        let mut bytes = self.bytes_from(start)?;
         if length > bytes.len() {
-            return Err(damaged("a page reaches beyond its column"));
+            return Err(damage_error("a page reaches beyond its column"));
         }
         bytes.truncate(length);
         Ok(bytes)
     }
 }
 
-/// Pages of a column within the file, with a known number of rows.
-pub(super) fn pages<R: ChunkReader + 'static>(
+/// Opens the pages of a column within the file, with a known number of rows; each page is checked as it is read.
+pub(super) fn open_checked_pages<R: ChunkReader + 'static>(
     input: &Arc<R>,
     column: &ColumnChunkMetaData,
     rows: usize,
 ) -> Result<Checked> {
     let (start, length) = column.byte_range();
     if length > AT_ONCE {
-        return checked(input.clone(), column, rows);
+        return check_headers_and_open_pages(input.clone(), column, rows);
     }
-    // A single read instead of two for each page.
+    // The column is read at once, instead of twice for each page.
     let bytes = input.get_bytes(start, length as usize)?;
-    checked(Arc::new(Column { start, bytes }), column, rows)
+    check_headers_and_open_pages(Arc::new(Column { start, bytes }), column, rows)
 }
 
-fn checked<R: ChunkReader + 'static>(
+fn check_headers_and_open_pages<R: ChunkReader + 'static>(
     input: Arc<R>,
     column: &ColumnChunkMetaData,
     rows: usize,
 ) -> Result<Checked> {
-    check_pages(&*input, column)?;
+    check_page_headers(&*input, column)?;
     let pages = SerializedPageReader::new(input, column, rows, None)?;
     Ok(Checked::new(Box::new(pages)))
 }
 
-/// Hands out the pages that can be decoded; an error for any other.
+/// Hands out a column's pages that can be decoded; an error for any other.
 pub(super) struct Checked {
     pages: Box<dyn PageReader>,
     dictionary: bool,
@@ -99,10 +99,10 @@ impl Checked {
         }
     }
 
-    fn check(&mut self, page: &Page) -> Result<()> {
+    fn check_page(&mut self, page: &Page) -> Result<()> {
         if let Page::DictionaryPage { .. } = page {
             if std::mem::replace(&mut self.dictionary, true) {
-                return Err(damaged("a column has two dictionaries"));
+                return Err(damage_error("a column has two dictionaries"));
             }
             return Ok(());
         }
@@ -115,20 +115,22 @@ impl Checked {
             ..
         } = page
         {
-            return Err(damaged("a page has levels, and no column is nested"));
+            return Err(damage_error("a page has levels, and no column is nested"));
         }
         let bytes = Packed(page.buffer());
         let numbers = match page.encoding() {
             Encoding::PLAIN => Ok(()),
-            Encoding::DELTA_BINARY_PACKED => bytes.check_deltas(page.num_values()),
-            Encoding::RLE_DICTIONARY if self.dictionary => bytes.check_runs(page.num_values()),
-            Encoding::RLE_DICTIONARY => return Err(damaged("a page lacks its dictionary")),
-            other => return Err(damaged(&format!("a page of encoding {other}"))),
+            Encoding::DELTA_BINARY_PACKED => bytes.skip_deltas(page.num_values()),
+            Encoding::RLE_DICTIONARY if self.dictionary => {
+                bytes.skip_dictionary_runs(page.num_values())
+            }
+            Encoding::RLE_DICTIONARY => return Err(damage_error("a page lacks its dictionary")),
+            other => return Err(damage_error(&format!("a page of encoding {other}"))),
         };
         match numbers {
-            Err(Stop::TooLong) => Err(damaged("a page has a number of more than 64 bits")),
-            Err(Stop::Count) => Err(damaged("a page has not as many values as it says")),
-            // The library reports pages that are too short.
+            Err(Stop::TooLong) => Err(damage_error("a page has a number of more than 64 bits")),
+            Err(Stop::Count) => Err(damage_error("a page has not as many values as it says")),
+            // The Parquet library itself reports pages that are too short.
             Ok(()) | Err(Stop::End | Stop::Strange) => Ok(()),
         }
     }
@@ -146,7 +148,7 @@ impl PageReader for Checked {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {
-            self.check(page)?;
+            self.check_page(page)?;
         }
         Ok(page)
     }

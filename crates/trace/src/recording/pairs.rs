@@ -1,4 +1,4 @@
-//! Idle periods from a trace's entries and exits, on all CPUs.
+//! Pairs idle entries and exits of a kernel trace into idle periods, on all CPUs.
 
 use std::collections::HashMap;
 
@@ -11,33 +11,33 @@ use super::{Before, Event, EventKind, IdleInputs};
 #[derive(Clone, Debug, Default)]
 pub struct IdlePairs {
     cpus: HashMap<u32, Cpu>,
-    /// Tasks are recorded, so the absence of tasks has a meaning.
+    /// Whether tasks are recorded, so that the absence of tasks means something.
     tasks_known: bool,
     counts: PairCounts,
 }
 
-/// Entries and exits that make no idle period.
+/// Numbers of idle entries and exits that make no idle period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {
     /// Idle periods.
     pub periods: u64,
-    /// Exits without an entry, except for each CPU's first exit: the CPU was idle when the recording began.
+    /// Number of exits without an entry, except for each CPU's first exit: the CPU was idle when the recording began.
     pub missing_entries: u64,
-    /// Entries without an exit, but for the last entry of a CPU.
+    /// Number of entries without an exit, but for the last entry of a CPU.
     pub missing_exits: u64,
-    /// Exits before their entry, as happens when a clock jumps back.
+    /// Number of exits before their entry, as happens when a clock jumps back.
     pub backwards: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     tracker: IdleTracker,
-    /// An entry or exit was seen.
+    /// Whether an idle entry or exit of the CPU was seen.
     seen: bool,
 }
 
 impl IdlePairs {
-    /// `tasks_known`: [`IdlePairs::task`] is called for every task that begins to run.
+    /// Pairs without a known event. `tasks_known`: [`IdlePairs::note_task_ran`] is called for every task that begins to run.
     pub fn new(tasks_known: bool) -> Self {
         Self {
             tasks_known,
@@ -45,18 +45,18 @@ impl IdlePairs {
         }
     }
 
-    /// From now on [`IdlePairs::task`] is called for every task that begins to run.
-    pub fn tasks_are_recorded(&mut self) {
+    /// From now on [`IdlePairs::note_task_ran`] is called for every task that begins to run.
+    pub fn expect_task_notes(&mut self) {
         self.tasks_known = true;
     }
 
-    /// Periods made so far, and unpaired events.
-    pub fn counts(&self) -> PairCounts {
+    /// Numbers of idle periods made so far, and of unpaired events.
+    pub fn pair_counts(&self) -> PairCounts {
         self.counts
     }
 
-    /// Notes the governor's inputs and decision about the tick.
-    pub fn governor(
+    /// Notes that a CPU's governor was asked: its inputs, and its decision about the tick.
+    pub fn note_governor_call(
         &mut self,
         cpu: u32,
         time: Nanoseconds,
@@ -64,27 +64,27 @@ impl IdlePairs {
         stop_tick: Option<bool>,
     ) {
         let tracker = &mut self.cpus.entry(cpu).or_default().tracker;
-        tracker.ask_governor(time, inputs, stop_tick);
+        tracker.note_governor_call(time, inputs, stop_tick);
     }
 
-    /// Notes that a task began to run.
-    pub fn task(&mut self, cpu: u32) {
-        self.cpus.entry(cpu).or_default().tracker.run_task();
+    /// Notes that a task began to run on a CPU.
+    pub fn note_task_ran(&mut self, cpu: u32) {
+        self.cpus.entry(cpu).or_default().tracker.note_task_ran();
     }
 
-    /// Enters idle state `state`.
-    pub fn enter(&mut self, cpu: u32, time: Nanoseconds, state: u8) {
+    /// Notes that a CPU enters idle state `state`.
+    pub fn note_idle_entry(&mut self, cpu: u32, time: Nanoseconds, state: u8) {
         let known = self.cpus.entry(cpu).or_default();
         known.seen = true;
         self.counts.missing_exits += u64::from(known.tracker.is_idle());
-        known.tracker.enter(time, state);
+        known.tracker.note_idle_entry(time, state);
     }
 
-    /// Leaves the idle state. Returns the idle period, unless the entry is missing.
-    pub fn exit(&mut self, cpu: u32, time: Nanoseconds) -> Option<Event> {
+    /// Ends a CPU's idle period, and returns it, unless the entry is missing.
+    pub fn end_idle_period(&mut self, cpu: u32, time: Nanoseconds) -> Option<Event> {
         let known = self.cpus.entry(cpu).or_default();
         let first = !std::mem::replace(&mut known.seen, true);
-        match known.tracker.pair_exit(time) {
+        match known.tracker.try_end_idle_period(time) {
             Ok(mut period) => {
                 self.counts.periods += 1;
                 if !self.tasks_known {
@@ -104,8 +104,8 @@ impl IdlePairs {
         }
     }
 
-    /// Forgets a CPU with missing events, or one that went offline.
-    pub fn forget(&mut self, cpu: u32) {
+    /// Forgets the state of a CPU with missing events, or one that went offline.
+    pub fn forget_cpu(&mut self, cpu: u32) {
         self.cpus.remove(&cpu);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a recording, a batch of rows at a time.
+//! Reads a recording, a batch of rows at a time.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,16 @@ use parquet::file::statistics::Statistics;
 use wakepath_units::Nanoseconds;
 
 use super::error::{METADATA_KEY, RecordingError, tail_path};
-use super::headers::{FOOTER, check_contents, check_table, length_of_contents};
-use super::pages::pages;
+use super::headers::{
+    FOOTER, check_table_of_contents, check_table_structure, table_length_from_footer,
+};
+use super::pages::open_checked_pages;
 use super::rows::{Columns, PackedIdlePeriod, SHORT, columns_of_schema};
 use super::{Event, Metadata, SCHEMA};
 
 /// Longest table of contents beside an unfinished recording, in bytes.
 const MAX_TAIL: u64 = 256 << 20;
-/// Rows in a batch: what fits the processor's caches.
+/// Number of rows in a batch: as many as fit the processor's caches.
 const BATCH: usize = 4096;
 
 /// Reads a recording, finished or not.
@@ -43,13 +45,13 @@ struct Group {
     short: Vec<ColumnReaderImpl<Int32Type>>,
 }
 
-/// A fast reader of recordings, which takes idle periods as stored.
+/// What visits a recording's events fast: it takes idle periods as they are stored.
 pub trait Visitor {
     /// The visitor's error.
     type Error: From<RecordingError>;
 
-    /// Takes a CPU's idle period, and the end time.
-    fn idle(
+    /// Takes an idle period of a CPU, with the period's end time.
+    fn visit_idle_period(
         &mut self,
         end: Nanoseconds,
         cpu: u32,
@@ -57,7 +59,7 @@ pub trait Visitor {
     ) -> Result<(), Self::Error>;
 
     /// Any other event.
-    fn other(&mut self, event: &Event) -> Result<(), Self::Error>;
+    fn visit_other_event(&mut self, event: &Event) -> Result<(), Self::Error>;
 }
 
 /// A batch of events in file order.
@@ -83,14 +85,14 @@ impl Batch<'_> {
     /// # Errors
     /// An error from `each`, or a row without a meaning.
     #[inline]
-    pub fn for_each<E: From<RecordingError>>(
+    pub fn for_each_event<E: From<RecordingError>>(
         &self,
         mut each: impl FnMut(Event) -> Result<(), E>,
     ) -> Result<(), E> {
         for i in 0..self.len() {
-            match self.columns.event(i) {
+            match self.columns.decode_row(i) {
                 Some(event) => each(event)?,
-                None => return Err(self.bad_row(i).into()),
+                None => return Err(self.meaningless_row_error(i).into()),
             }
         }
         Ok(())
@@ -101,28 +103,28 @@ impl Batch<'_> {
     /// # Errors
     /// An error from the visitor, or a row without a meaning.
     #[inline]
-    pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
+    pub fn visit_events<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         let rows = self.len();
-        let idle = self.columns.idle(rows);
-        let all_possible = idle.are_possible();
+        let idle = self.columns.first_idle_rows(rows);
+        let all_possible = idle.have_all_rows_valid_numbers();
         for i in 0..rows {
-            if !idle.is_idle(i) {
-                match self.columns.event(i) {
-                    Some(event) => visitor.other(&event)?,
-                    None => return Err(self.bad_row(i).into()),
+            if !idle.is_idle_row(i) {
+                match self.columns.decode_row(i) {
+                    Some(event) => visitor.visit_other_event(&event)?,
+                    None => return Err(self.meaningless_row_error(i).into()),
                 }
-            } else if all_possible || idle.is_possible(i) {
-                let (end, cpu) = idle.place(i);
-                visitor.idle(end, cpu, &idle.period(i))?;
+            } else if all_possible || idle.has_row_valid_numbers(i) {
+                let (end, cpu) = idle.end_and_cpu_of_row(i);
+                visitor.visit_idle_period(end, cpu, &idle.idle_period_in_row(i))?;
             } else {
-                return Err(self.bad_row(i).into());
+                return Err(self.meaningless_row_error(i).into());
             }
         }
         Ok(())
     }
 
     #[cold]
-    fn bad_row(&self, i: usize) -> RecordingError {
+    fn meaningless_row_error(&self, i: usize) -> RecordingError {
         let numbers: Vec<String> = SHORT
             .iter()
             .zip(&self.columns.short)
@@ -146,11 +148,12 @@ impl Reader {
     /// # Errors
     /// The file cannot be read, is no Parquet file, is damaged, or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let input = wakepath_files::open(path).map_err(RecordingError::io(path))?;
-        let tail = match wakepath_files::read(&tail_path(path), MAX_TAIL) {
+        let input = wakepath_files::open_regular_file(path)
+            .map_err(RecordingError::io_error_with_path(path))?;
+        let tail = match wakepath_files::read_file_up_to(&tail_path(path), MAX_TAIL) {
             Ok(bytes) => Some(Bytes::from(bytes)),
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => None,
-            Err(cause) => return Err(RecordingError::io(&tail_path(path))(cause)),
+            Err(cause) => return Err(RecordingError::io_error_with_path(&tail_path(path))(cause)),
         };
         Self::new(input, tail.as_ref(), path)
     }
@@ -159,20 +162,20 @@ impl Reader {
 impl<R: ChunkReader + 'static> Reader<R> {
     /// Reads a recording from `input`, with the table of contents beside an unfinished file; errors name `path`.
     pub fn new(input: R, tail: Option<&Bytes>, path: &Path) -> Result<Self, RecordingError> {
-        let error = RecordingError::parquet(path);
-        let whole = check_contents(&input)
+        let error = RecordingError::parquet_error_with_path(path);
+        let whole = check_table_of_contents(&input)
             .and_then(|()| ParquetMetaDataReader::new().parse_and_finish(&input));
         let (parquet, finished) = match (whole, tail) {
             (Ok(parquet), _) => (parquet, true),
-            (Err(_), Some(tail)) => (table_of_contents(tail).map_err(&error)?, false),
-            (Err(cause), None) => return Err(not_a_recording(path, &cause)),
+            (Err(_), Some(tail)) => (read_table_of_contents(tail).map_err(&error)?, false),
+            (Err(cause), None) => return Err(not_a_recording_error(path, &cause)),
         };
-        let mut metadata = description(&parquet, path)?;
+        let mut metadata = read_metadata(&parquet, path)?;
         check_columns(&parquet, metadata.schema, path)?;
-        check_extent(&parquet, input.len(), path)?;
+        check_columns_lie_in_file(&parquet, input.len(), path)?;
         metadata.complete &= finished;
         if !finished {
-            metadata.warn("unfinished", || {
+            metadata.add_or_count_warning("unfinished", || {
                 "whoever wrote this recording did not finish it; the last seconds may be missing"
                     .to_owned()
             });
@@ -194,21 +197,21 @@ impl<R: ChunkReader + 'static> Reader<R> {
     }
 
     /// Number of events.
-    pub fn events(&self) -> u64 {
+    pub fn event_count(&self) -> u64 {
         self.parquet.file_metadata().num_rows().max(0) as u64
     }
 
-    /// Start and end: the first and last event, or the source's own span if longer. Rewinds to the first event. `None`:
-    /// no events.
+    /// Start and end of the recording in time: the first and last event, or the source's own span if longer. Rewinds to
+    /// the first event. `None`: no events.
     ///
     /// # Errors
     /// A file from another writer lacks the time range, and its times cannot be read.
-    pub fn extent(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
-        let (first, last) = if let Some(extent) = self.extent_as_written() {
-            self.rewind();
+    pub fn time_range(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
+        let (first, last) = if let Some(extent) = self.time_range_in_table_of_contents() {
+            self.rewind_to_first_event();
             extent
         } else {
-            self.extent_as_read()?
+            self.time_range_of_all_events()?
         };
         let [first, last] = [first, last].map(|time| time.max(0) as u64);
         let [begins, ends] = self.metadata().span_ns.unwrap_or([first, last]);
@@ -216,9 +219,9 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok((first <= last).then_some((Nanoseconds(extent.0), Nanoseconds(extent.1))))
     }
 
-    /// The time range by reading all events.
-    pub(super) fn extent_as_read(&mut self) -> Result<(i64, i64), RecordingError> {
-        self.rewind();
+    /// The time range of the recording, found by reading all events.
+    pub(super) fn time_range_of_all_events(&mut self) -> Result<(i64, i64), RecordingError> {
+        self.rewind_to_first_event();
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         while let Some(batch) = self.next_batch()? {
             for time in &batch.columns.long[0] {
@@ -226,12 +229,12 @@ impl<R: ChunkReader + 'static> Reader<R> {
                 last = last.max(*time);
             }
         }
-        self.rewind();
+        self.rewind_to_first_event();
         Ok((first, last))
     }
 
-    /// The time range according to the table of contents.
-    pub(super) fn extent_as_written(&self) -> Option<(i64, i64)> {
+    /// The time range of the recording according to the table of contents.
+    pub(super) fn time_range_in_table_of_contents(&self) -> Option<(i64, i64)> {
         let mut extent = (i64::MAX, i64::MIN);
         for group in self.parquet.row_groups() {
             let Some(Statistics::Int64(times)) = group.columns().first()?.statistics() else {
@@ -244,25 +247,25 @@ impl<R: ChunkReader + 'static> Reader<R> {
     }
 
     /// Goes back to the first event.
-    pub fn rewind(&mut self) {
+    pub fn rewind_to_first_event(&mut self) {
         self.next_group = 0;
         self.group = None;
         self.columns.clear();
     }
 
-    /// The next events, or `None` after the last ones.
+    /// Reads the next batch of events; `None` after the last one.
     pub fn next_batch(&mut self) -> Result<Option<Batch<'_>>, RecordingError> {
-        let error = RecordingError::parquet(&self.path);
+        let error = RecordingError::parquet_error_with_path(&self.path);
         let rows = loop {
             if let Some(group) = &mut self.group
                 && group.rows_left > 0
             {
-                break group.read(&mut self.columns).map_err(&error)?;
+                break group.read_batch_into(&mut self.columns).map_err(&error)?;
             }
             if self.next_group >= self.parquet.num_row_groups() {
                 return Ok(None);
             }
-            self.group = Some(self.open_group(self.next_group).map_err(&error)?);
+            self.group = Some(self.open_row_group(self.next_group).map_err(&error)?);
             self.next_group += 1;
         };
         debug_assert_eq!(rows, self.columns.len());
@@ -273,17 +276,17 @@ impl<R: ChunkReader + 'static> Reader<R> {
     }
 
     /// Hands each event to `each`, stopping at an error.
-    pub fn for_each<E: From<RecordingError>>(
+    pub fn for_each_event<E: From<RecordingError>>(
         &mut self,
         mut each: impl FnMut(Event) -> Result<(), E>,
     ) -> Result<(), E> {
         while let Some(batch) = self.next_batch()? {
-            batch.for_each(&mut each)?;
+            batch.for_each_event(&mut each)?;
         }
         Ok(())
     }
 
-    fn open_group(&self, index: usize) -> Result<Group, ParquetError> {
+    fn open_row_group(&self, index: usize) -> Result<Group, ParquetError> {
         let metadata = self.parquet.row_group(index);
         let rows = usize::try_from(metadata.num_rows())
             .map_err(|_| ParquetError::General("a negative number of rows".to_owned()))?;
@@ -292,7 +295,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let (long_names, short_names) = columns_of_schema(self.metadata.schema);
         for column in 0..long_names.len() + short_names.len() {
             let metadata = metadata.column(column);
-            let pages = pages(&self.input, metadata, rows)?;
+            let pages = open_checked_pages(&self.input, metadata, rows)?;
             let description = metadata.column_descr_ptr();
             match get_column_reader(description, Box::new(pages)) {
                 ColumnReader::Int64ColumnReader(reader) if column < long_names.len() => {
@@ -317,16 +320,16 @@ impl<R: ChunkReader + 'static> Reader<R> {
 }
 
 impl Group {
-    fn read(&mut self, columns: &mut Columns) -> Result<usize, ParquetError> {
+    fn read_batch_into(&mut self, columns: &mut Columns) -> Result<usize, ParquetError> {
         columns.clear();
         let rows = self.rows_left.min(BATCH);
         for (reader, values) in self.long.iter_mut().zip(&mut columns.long) {
-            fill(reader, values, rows)?;
+            read_rows_into(reader, values, rows)?;
         }
         for (reader, values) in self.short.iter_mut().zip(&mut columns.short) {
-            fill(reader, values, rows)?;
+            read_rows_into(reader, values, rows)?;
         }
-        // Columns that the file's version does not have.
+        // Columns that the file's version does not have are filled with 0.
         for values in columns.long.iter_mut().skip(self.long.len()) {
             values.resize(rows, 0);
         }
@@ -338,7 +341,7 @@ impl Group {
     }
 }
 
-fn fill<T: DataType>(
+fn read_rows_into<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     values: &mut Vec<T::T>,
     rows: usize,
@@ -354,7 +357,7 @@ fn fill<T: DataType>(
     Ok(())
 }
 
-fn not_a_recording(path: &Path, cause: &ParquetError) -> RecordingError {
+fn not_a_recording_error(path: &Path, cause: &ParquetError) -> RecordingError {
     RecordingError::Format {
         path: path.to_owned(),
         problem: format!(
@@ -364,20 +367,23 @@ fn not_a_recording(path: &Path, cause: &ParquetError) -> RecordingError {
     }
 }
 
-fn tail_cut_off() -> ParquetError {
+fn tail_cut_off_error() -> ParquetError {
     ParquetError::General("the file beside it, .tail, is cut off".to_owned())
 }
 
-/// The table of contents beside an unfinished file.
-fn table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
-    let end = tail.len().checked_sub(FOOTER).ok_or_else(tail_cut_off)?;
-    let length = length_of_contents(&tail[end..]);
-    let start = end.checked_sub(length).ok_or_else(tail_cut_off)?;
-    check_table(&tail[start..end])?;
+/// Reads the table of contents beside an unfinished file.
+fn read_table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
+    let end = tail
+        .len()
+        .checked_sub(FOOTER)
+        .ok_or_else(tail_cut_off_error)?;
+    let length = table_length_from_footer(&tail[end..]);
+    let start = end.checked_sub(length).ok_or_else(tail_cut_off_error)?;
+    check_table_structure(&tail[start..end])?;
     ParquetMetaDataReader::decode_metadata(&tail[start..end])
 }
 
-fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, RecordingError> {
+fn read_metadata(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, RecordingError> {
     let entries = parquet.file_metadata().key_value_metadata();
     let json = entries
         .into_iter()
@@ -385,7 +391,7 @@ fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, Recor
         .filter(|entry| entry.key == METADATA_KEY)
         .find_map(|entry| entry.value.as_deref())
         .ok_or_else(|| {
-            RecordingError::format(
+            RecordingError::format_error(
                 path,
                 "a Parquet file, but no recording of wakepath; expected the output of `wakepath \
                  record` or `wakepath import`"
@@ -393,10 +399,10 @@ fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, Recor
             )
         })?;
     let metadata: Metadata = serde_json::from_str(json).map_err(|error| {
-        RecordingError::format(path, format!("its description is damaged: {error}"))
+        RecordingError::format_error(path, format!("its description is damaged: {error}"))
     })?;
     if metadata.schema > SCHEMA {
-        return Err(RecordingError::format(
+        return Err(RecordingError::format_error(
             path,
             format!(
                 "version {} of the format, and this wakepath knows versions up to {SCHEMA}; a newer \
@@ -443,7 +449,11 @@ fn check_columns(
 }
 
 /// Checks that all columns lie within the file.
-fn check_extent(parquet: &ParquetMetaData, len: u64, path: &Path) -> Result<(), RecordingError> {
+fn check_columns_lie_in_file(
+    parquet: &ParquetMetaData,
+    len: u64,
+    path: &Path,
+) -> Result<(), RecordingError> {
     for group in parquet.row_groups() {
         for column in group.columns() {
             let start = column

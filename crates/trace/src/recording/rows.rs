@@ -1,4 +1,4 @@
-//! Events as rows of numbers, and back.
+//! Encodes events as rows of numbers, and decodes them.
 //!
 //! Every event is a row with all columns. Columns without a meaning for the kind are 0, which takes next to no room in
 //! the file.
@@ -10,7 +10,7 @@ use super::event::{
     TimerKind,
 };
 
-/// 64-bit columns, in file order.
+/// Names of the 64-bit columns of a recording, in file order.
 pub(super) const LONG: [&str; 8] = [
     "time_ns",
     "duration_ns",
@@ -21,7 +21,7 @@ pub(super) const LONG: [&str; 8] = [
     "count",
     "other_sector",
 ];
-/// 32-bit columns; they follow the 64-bit columns in the file.
+/// Names of the 32-bit columns of a recording, which follow the 64-bit columns in the file.
 pub(super) const SHORT: [&str; 13] = [
     "cpu",
     "kind",
@@ -94,14 +94,14 @@ const DELTA_KNOWN: i32 = 1 << 2;
 const LATENCY_KNOWN: i32 = 1 << 3;
 const IOWAITERS_KNOWN: i32 = 1 << 4;
 const LEAD_KNOWN: i32 = 1 << 5;
-/// The flags below have a "known" bit at this position, and the value in the next bit.
+/// Each flag below has a "known" bit at this position, and its value in the next bit.
 const TICK_STOPPED: u32 = 6;
 const STOP_TICK: u32 = 8;
 const GOT_TICK: u32 = 10;
 const POLL_LIMIT_HIT: u32 = 12;
 const IN_LOOP: i32 = 1 << 14;
 const RAN_TASK: i32 = 1 << 15;
-/// An idle period has no flags above these.
+/// Number of flag bits of an idle period.
 const FLAG_BITS: u32 = 16;
 const WRITE: i32 = 1;
 const BACKGROUND: i32 = 1 << 1;
@@ -109,7 +109,7 @@ const SUBMITTER_KNOWN: i32 = 1 << 2;
 const IOWAIT: u32 = 0;
 const ONLINE: i32 = 1;
 
-/// Columns of a batch of events.
+/// The columns of a batch of events, one value per event each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     pub(super) long: [Vec<i64>; LONG.len()],
@@ -122,34 +122,34 @@ struct Row {
     short: [i32; SHORT.len()],
 }
 
-fn flag(bit: u32, value: Option<bool>) -> i32 {
+fn encode_optional_flag(bit: u32, value: Option<bool>) -> i32 {
     value.map_or(0, |value| (1 | i32::from(value) << 1) << bit)
 }
 
-fn flagged(flags: i32, bit: u32) -> Option<bool> {
+fn decode_optional_flag(flags: i32, bit: u32) -> Option<bool> {
     (flags & 1 << bit != 0).then_some(flags & 2 << bit != 0)
 }
 
-/// A time as a signed number in the file, at most 292 years.
-fn signed(time: u64) -> i64 {
+/// A time as a signed number for the file; times beyond 292 years are cut.
+fn saturate_to_i64(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
 impl Row {
-    fn idle(&mut self, period: &IdlePeriod) {
+    fn set_idle_period(&mut self, period: &IdlePeriod) {
         let row = PackedIdlePeriod::from(period);
         self.short[KIND] = IDLE;
         self.short[FLAGS] = row.flags;
         self.short[STATE] = i32::from(row.state);
         self.short[IOWAITERS] = row.iowaiters;
         self.short[LEAD] = row.lead;
-        self.long[DURATION] = signed(row.duration);
+        self.long[DURATION] = saturate_to_i64(row.duration);
         self.long[SLEEP] = row.sleep;
         self.long[DELTA] = row.delta;
         self.long[LATENCY] = row.latency;
     }
 
-    fn block(&mut self, kind: i32, block: &Block) {
+    fn set_block_event(&mut self, kind: i32, block: &Block) {
         self.short[KIND] = kind;
         self.short[DEVICE] = block.device as i32;
         self.short[BYTES] = block.bytes as i32;
@@ -157,23 +157,23 @@ impl Row {
         self.short[FLAGS] = if block.write { WRITE } else { 0 };
     }
 
-    fn queueing(&mut self, step: &QueueStep) {
+    fn set_queueing_step(&mut self, step: &QueueStep) {
         match step {
             QueueStep::Queued {
                 block,
                 task,
                 background,
             } => {
-                self.block(QUEUED, block);
+                self.set_block_event(QUEUED, block);
                 self.short[TASK] = task.unwrap_or(0) as i32;
                 self.short[FLAGS] |= if *background { BACKGROUND } else { 0 };
                 self.short[FLAGS] |= task.map_or(0, |_| SUBMITTER_KNOWN);
             }
-            QueueStep::Tagged(block) => self.block(TAGGED, block),
-            QueueStep::Inserted(block) => self.block(INSERTED, block),
-            QueueStep::Merged(block) => self.block(MERGED, block),
+            QueueStep::Tagged(block) => self.set_block_event(TAGGED, block),
+            QueueStep::Inserted(block) => self.set_block_event(INSERTED, block),
+            QueueStep::Merged(block) => self.set_block_event(MERGED, block),
             QueueStep::Split { block, at } => {
-                self.block(SPLIT, block);
+                self.set_block_event(SPLIT, block);
                 self.long[OTHER_SECTOR] = *at as i64;
             }
             QueueStep::Remapped {
@@ -181,14 +181,14 @@ impl Row {
                 from_device,
                 from_sector,
             } => {
-                self.block(REMAPPED, block);
+                self.set_block_event(REMAPPED, block);
                 self.short[FROM_DEVICE] = *from_device as i32;
                 self.long[OTHER_SECTOR] = *from_sector as i64;
             }
         }
     }
 
-    fn interrupt(&mut self, interrupt: Interrupt) {
+    fn set_interrupt(&mut self, interrupt: Interrupt) {
         self.short[KIND] = INTERRUPT;
         let (flags, irq, target) = match interrupt {
             Interrupt::Device { irq } => (0, irq, 0),
@@ -203,7 +203,7 @@ impl Row {
         self.short[TARGET] = target as i32;
     }
 
-    fn task(&mut self, task: u32, step: TaskStep) {
+    fn set_task_step(&mut self, task: u32, step: TaskStep) {
         self.short[KIND] = TASK_STEP;
         self.short[TASK] = task as i32;
         (self.short[FLAGS], self.short[TARGET]) = match step {
@@ -215,16 +215,16 @@ impl Row {
 
     fn new(event: &Event) -> Self {
         let mut row = Self::default();
-        row.long[TIME] = signed(event.time.0);
+        row.long[TIME] = saturate_to_i64(event.time.0);
         row.short[CPU] = event.cpu as i32;
         match &event.kind {
-            EventKind::Idle(period) => row.idle(period),
-            EventKind::BlockIssue(block) => row.block(BLOCK_ISSUE, block),
-            EventKind::BlockComplete(block) => row.block(BLOCK_COMPLETE, block),
+            EventKind::Idle(period) => row.set_idle_period(period),
+            EventKind::BlockIssue(block) => row.set_block_event(BLOCK_ISSUE, block),
+            EventKind::BlockComplete(block) => row.set_block_event(BLOCK_COMPLETE, block),
             EventKind::Wake { target, iowait } => {
                 row.short[KIND] = WAKE;
                 row.short[TARGET] = *target as i32;
-                row.short[FLAGS] = flag(IOWAIT, *iowait);
+                row.short[FLAGS] = encode_optional_flag(IOWAIT, *iowait);
             }
             EventKind::Frequency(khz) => {
                 row.short[KIND] = FREQUENCY;
@@ -238,12 +238,12 @@ impl Row {
                     TimerKind::Wheel => 2,
                 };
             }
-            EventKind::Queueing(step) => row.queueing(step),
-            EventKind::Interrupt(interrupt) => row.interrupt(*interrupt),
-            EventKind::Task { task, step } => row.task(*task, *step),
+            EventKind::Queueing(step) => row.set_queueing_step(step),
+            EventKind::Interrupt(interrupt) => row.set_interrupt(*interrupt),
+            EventKind::Task { task, step } => row.set_task_step(*task, *step),
             EventKind::Lost { count } => {
                 row.short[KIND] = LOST;
-                row.long[COUNT] = signed(*count);
+                row.long[COUNT] = saturate_to_i64(*count);
             }
             EventKind::Hotplug { online } => {
                 row.short[KIND] = HOTPLUG;
@@ -264,7 +264,7 @@ impl Columns {
         self.short.iter_mut().for_each(Vec::clear);
     }
 
-    pub(super) fn push(&mut self, event: &Event) {
+    pub(super) fn push_event(&mut self, event: &Event) {
         let row = Row::new(event);
         for (column, value) in self.long.iter_mut().zip(row.long) {
             column.push(value);
@@ -276,21 +276,21 @@ impl Columns {
 
     /// The event in row `i`; `None` if the numbers have no meaning.
     #[inline]
-    pub(super) fn event(&self, i: usize) -> Option<Event> {
+    pub(super) fn decode_row(&self, i: usize) -> Option<Event> {
         let short = |column: usize| self.short[column][i];
         let kind = match short(KIND) {
             IDLE => {
-                let idle = self.idle(i + 1);
-                if !idle.is_possible(i) {
+                let idle = self.first_idle_rows(i + 1);
+                if !idle.has_row_valid_numbers(i) {
                     return None;
                 }
-                EventKind::Idle((&idle.period(i)).into())
+                EventKind::Idle((&idle.idle_period_in_row(i)).into())
             }
-            BLOCK_ISSUE => EventKind::BlockIssue(self.block(i)),
-            BLOCK_COMPLETE => EventKind::BlockComplete(self.block(i)),
+            BLOCK_ISSUE => EventKind::BlockIssue(self.decode_block(i)),
+            BLOCK_COMPLETE => EventKind::BlockComplete(self.decode_block(i)),
             WAKE => EventKind::Wake {
                 target: short(TARGET) as u32,
-                iowait: flagged(short(FLAGS), IOWAIT),
+                iowait: decode_optional_flag(short(FLAGS), IOWAIT),
             },
             FREQUENCY => EventKind::Frequency(Kilohertz(short(KHZ) as u32)),
             TIMER => EventKind::Timer(match short(FLAGS) {
@@ -305,8 +305,8 @@ impl Columns {
             HOTPLUG => EventKind::Hotplug {
                 online: short(FLAGS) == ONLINE,
             },
-            QUEUED..=REMAPPED => EventKind::Queueing(self.queueing(i)?),
-            INTERRUPT => EventKind::Interrupt(self.interrupt(i)?),
+            QUEUED..=REMAPPED => EventKind::Queueing(self.decode_queueing_step(i)?),
+            INTERRUPT => EventKind::Interrupt(self.decode_interrupt(i)?),
             TASK_STEP => EventKind::Task {
                 task: short(TASK) as u32,
                 step: match short(FLAGS) {
@@ -327,9 +327,9 @@ impl Columns {
         })
     }
 
-    /// The idle periods among the first `rows` rows, for a look at one after the other.
+    /// The columns of idle periods among the first `rows` rows.
     #[inline]
-    pub(super) fn idle(&self, rows: usize) -> IdleColumns<'_> {
+    pub(super) fn first_idle_rows(&self, rows: usize) -> IdleColumns<'_> {
         let long = |column: usize| &self.long[column][..rows];
         let short = |column: usize| &self.short[column][..rows];
         IdleColumns {
@@ -347,8 +347,8 @@ impl Columns {
         }
     }
 
-    fn queueing(&self, i: usize) -> Option<QueueStep> {
-        let block = self.block(i);
+    fn decode_queueing_step(&self, i: usize) -> Option<QueueStep> {
+        let block = self.decode_block(i);
         let flags = self.short[FLAGS][i];
         Some(match self.short[KIND][i] {
             QUEUED => QueueStep::Queued {
@@ -372,7 +372,7 @@ impl Columns {
         })
     }
 
-    fn interrupt(&self, i: usize) -> Option<Interrupt> {
+    fn decode_interrupt(&self, i: usize) -> Option<Interrupt> {
         let target = self.short[TARGET][i] as u32;
         Some(match self.short[FLAGS][i] {
             0 => Interrupt::Device {
@@ -387,7 +387,7 @@ impl Columns {
         })
     }
 
-    fn block(&self, i: usize) -> Block {
+    fn decode_block(&self, i: usize) -> Block {
         Block {
             device: self.short[DEVICE][i] as u32,
             sector: self.long[SECTOR][i] as u64,
@@ -420,32 +420,32 @@ pub(super) struct IdleColumns<'a> {
 impl IdleColumns<'_> {
     /// Whether row `i` is an idle period.
     #[inline(always)]
-    pub(super) fn is_idle(&self, i: usize) -> bool {
+    pub(super) fn is_idle_row(&self, i: usize) -> bool {
         self.kind[i] == IDLE
     }
 
-    /// Whether all rows have possible numbers for idle periods, whatever their kind. A check over whole columns is
-    /// faster than a check per row.
-    pub(super) fn are_possible(&self) -> bool {
+    /// Whether the numbers of all rows could be those of an idle period, whatever the row's kind. A check over whole
+    /// columns is faster than a check per row.
+    pub(super) fn have_all_rows_valid_numbers(&self) -> bool {
         let states = self.state.iter().fold(0, |all, state| all | state);
-        all_bits(self.time) | all_bits(self.duration) >= 0 && u8::try_from(states).is_ok()
+        union_of_bits(self.time) | union_of_bits(self.duration) >= 0 && u8::try_from(states).is_ok()
     }
 
-    /// Whether row `i` has possible numbers for an idle period.
+    /// Whether the numbers of row `i` could be those of an idle period.
     #[inline(always)]
-    pub(super) fn is_possible(&self, i: usize) -> bool {
+    pub(super) fn has_row_valid_numbers(&self, i: usize) -> bool {
         self.time[i] >= 0 && self.duration[i] >= 0 && u8::try_from(self.state[i]).is_ok()
     }
 
-    /// End time and CPU of the idle period.
+    /// End time and CPU of the idle period in row `i`.
     #[inline(always)]
-    pub(super) fn place(&self, i: usize) -> (Nanoseconds, u32) {
+    pub(super) fn end_and_cpu_of_row(&self, i: usize) -> (Nanoseconds, u32) {
         (Nanoseconds(self.time[i] as u64), self.cpu[i] as u32)
     }
 
-    /// The idle period itself.
+    /// The idle period in row `i`.
     #[inline(always)]
-    pub(super) fn period(&self, i: usize) -> PackedIdlePeriod {
+    pub(super) fn idle_period_in_row(&self, i: usize) -> PackedIdlePeriod {
         PackedIdlePeriod {
             duration: self.duration[i] as u64,
             sleep: self.sleep[i],
@@ -459,12 +459,12 @@ impl IdleColumns<'_> {
     }
 }
 
-/// The bits set in any value.
-fn all_bits(column: &[i64]) -> i64 {
+/// All bits that are set in any value of the column.
+fn union_of_bits(column: &[i64]) -> i64 {
     column.iter().fold(0, |all, value| all | value)
 }
 
-/// An idle period as stored: an [`IdlePeriod`] with all flags in a word, which is faster to pass on.
+/// An idle period as stored: an [`IdlePeriod`] with all flags in a word, which is faster to pass around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackedIdlePeriod {
     duration: u64,
@@ -479,7 +479,7 @@ pub struct PackedIdlePeriod {
 
 impl PackedIdlePeriod {
     #[inline]
-    fn known<T>(&self, flag: i32, value: T) -> Option<T> {
+    fn value_if_flagged<T>(&self, flag: i32, value: T) -> Option<T> {
         (self.flags & flag != 0).then_some(value)
     }
 
@@ -489,16 +489,16 @@ impl PackedIdlePeriod {
         self.state
     }
 
-    /// See [`IdlePeriod::duration`], in ns.
+    /// Length of the idle period in ns, see [`IdlePeriod::duration`].
     #[inline]
     pub fn duration(&self) -> u64 {
         self.duration
     }
 
-    /// See [`IdleInputs::sleep_length`].
+    /// Time to the next timer in ns, see [`IdleInputs::sleep_length`].
     #[inline]
     pub fn sleep_length(&self) -> Option<i64> {
-        self.known(SLEEP_KNOWN, self.sleep)
+        self.value_if_flagged(SLEEP_KNOWN, self.sleep)
     }
 
     /// See [`IdleInputs::inferred`].
@@ -507,34 +507,34 @@ impl PackedIdlePeriod {
         self.flags & SLEEP_INFERRED != 0
     }
 
-    /// See [`IdleInputs::delta_tick`].
+    /// Time to the next timer or tick in ns, see [`IdleInputs::delta_tick`].
     #[inline]
     pub fn delta_tick(&self) -> Option<i64> {
-        self.known(DELTA_KNOWN, self.delta)
+        self.value_if_flagged(DELTA_KNOWN, self.delta)
     }
 
-    /// See [`IdleInputs::tick_stopped`].
+    /// Whether the tick was stopped already, see [`IdleInputs::tick_stopped`].
     #[inline]
     pub fn tick_stopped(&self) -> Option<bool> {
-        flagged(self.flags, TICK_STOPPED)
+        decode_optional_flag(self.flags, TICK_STOPPED)
     }
 
-    /// See [`IdleInputs::latency_request`].
+    /// Longest tolerated exit latency in ns, see [`IdleInputs::latency_request`].
     #[inline]
     pub fn latency_request(&self) -> Option<i64> {
-        self.known(LATENCY_KNOWN, self.latency)
+        self.value_if_flagged(LATENCY_KNOWN, self.latency)
     }
 
     /// See [`IdleInputs::iowaiters`].
     #[inline]
     pub fn iowaiters(&self) -> Option<u32> {
-        self.known(IOWAITERS_KNOWN, self.iowaiters as u32)
+        self.value_if_flagged(IOWAITERS_KNOWN, self.iowaiters as u32)
     }
 
-    /// See [`IdleInputs::select_lead`].
+    /// How long before the entry the governor was asked, in ns, see [`IdleInputs::select_lead`].
     #[inline]
     pub fn select_lead(&self) -> Option<u32> {
-        self.known(LEAD_KNOWN, self.lead as u32)
+        self.value_if_flagged(LEAD_KNOWN, self.lead as u32)
     }
 
     /// See [`IdlePeriod::before`].
@@ -547,26 +547,26 @@ impl PackedIdlePeriod {
         }
     }
 
-    /// See [`IdlePeriod::stop_tick`].
+    /// Whether the governor asked for the tick to be stopped, see [`IdlePeriod::stop_tick`].
     #[inline]
     pub fn stop_tick(&self) -> Option<bool> {
-        flagged(self.flags, STOP_TICK)
+        decode_optional_flag(self.flags, STOP_TICK)
     }
 
-    /// See [`IdlePeriod::got_tick`].
+    /// Whether the tick woke the CPU, see [`IdlePeriod::got_tick`].
     #[inline]
     pub fn got_tick(&self) -> Option<bool> {
-        flagged(self.flags, GOT_TICK)
+        decode_optional_flag(self.flags, GOT_TICK)
     }
 
-    /// See [`IdlePeriod::poll_limit_hit`].
+    /// Whether polling ended at its time limit, see [`IdlePeriod::poll_limit_hit`].
     #[inline]
     pub fn poll_limit_hit(&self) -> Option<bool> {
-        flagged(self.flags, POLL_LIMIT_HIT)
+        decode_optional_flag(self.flags, POLL_LIMIT_HIT)
     }
 }
 
-/// Counts for each combination of idle period flags, which is faster than counting each flag.
+/// Counts idle periods by combination of flags, which is faster than counting each flag.
 #[derive(Clone, Debug)]
 pub struct FlagCounts(Box<[u64]>);
 
@@ -577,14 +577,14 @@ impl Default for FlagCounts {
 }
 
 impl FlagCounts {
-    /// Adds the flags of an idle period.
+    /// Counts an idle period under its combination of flags.
     #[inline]
-    pub fn add(&mut self, period: &PackedIdlePeriod) {
+    pub fn count_period(&mut self, period: &PackedIdlePeriod) {
         self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;
     }
 
     /// Number of idle periods for which `holds`, a test of flags only.
-    pub fn count_where(&self, holds: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
+    pub fn count_periods_where(&self, holds: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
         let counts = self.0.iter().enumerate().map(|(flags, &count)| {
             let period = PackedIdlePeriod {
                 flags: flags as i32,
@@ -621,10 +621,10 @@ impl From<&PackedIdlePeriod> for IdlePeriod {
 impl From<&IdlePeriod> for PackedIdlePeriod {
     fn from(period: &IdlePeriod) -> Self {
         let inputs = &period.inputs;
-        let mut flags = flag(TICK_STOPPED, inputs.tick_stopped)
-            | flag(STOP_TICK, period.stop_tick)
-            | flag(GOT_TICK, period.got_tick)
-            | flag(POLL_LIMIT_HIT, period.poll_limit_hit)
+        let mut flags = encode_optional_flag(TICK_STOPPED, inputs.tick_stopped)
+            | encode_optional_flag(STOP_TICK, period.stop_tick)
+            | encode_optional_flag(GOT_TICK, period.got_tick)
+            | encode_optional_flag(POLL_LIMIT_HIT, period.poll_limit_hit)
             | match period.before {
                 Before::Unknown => 0,
                 Before::IdleLoop => IN_LOOP,

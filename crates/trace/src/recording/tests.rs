@@ -20,11 +20,11 @@ fn event(i: u64) -> Event {
 fn read(path: &std::path::Path) -> Result<(Vec<Event>, Metadata), RecordingError> {
     let mut reader = Reader::open(path)?;
     let mut events = Vec::new();
-    reader.for_each(|event| {
+    reader.for_each_event(|event| {
         events.push(event);
         Ok::<_, RecordingError>(())
     })?;
-    assert_eq!(events.len() as u64, reader.events());
+    assert_eq!(events.len() as u64, reader.event_count());
     Ok((events, reader.metadata().clone()))
 }
 
@@ -35,7 +35,7 @@ struct Seen(Vec<Event>);
 impl Visitor for Seen {
     type Error = RecordingError;
 
-    fn idle(
+    fn visit_idle_period(
         &mut self,
         time: Nanoseconds,
         cpu: u32,
@@ -46,7 +46,7 @@ impl Visitor for Seen {
         Ok(())
     }
 
-    fn other(&mut self, event: &Event) -> Result<(), RecordingError> {
+    fn visit_other_event(&mut self, event: &Event) -> Result<(), RecordingError> {
         assert!(!matches!(event.kind, EventKind::Idle(_)));
         self.0.push(*event);
         Ok(())
@@ -57,7 +57,7 @@ fn visited(path: &std::path::Path) -> Result<Vec<Event>, RecordingError> {
     let mut reader = Reader::open(path)?;
     let mut seen = Seen::default();
     while let Some(batch) = reader.next_batch()? {
-        batch.visit(&mut seen)?;
+        batch.visit_events(&mut seen)?;
     }
     Ok(seen.0)
 }
@@ -185,13 +185,13 @@ proptest! {
         let described = Metadata { hz: Some(250), lost_events: 7, tasks, ..Metadata::default() };
         let mut writer = Writer::create(&path, Overwrite::No, described).unwrap();
         for (i, event) in list.iter().enumerate() {
-            writer.push(event).unwrap();
+            writer.add_event(event).unwrap();
             if i == flush_at {
                 writer.flush().unwrap();
             }
         }
         let (found, metadata) = if finish {
-            prop_assert_eq!(writer.finish().unwrap(), list.len() as u64);
+            prop_assert_eq!(writer.finish_file().unwrap(), list.len() as u64);
             read(&path).unwrap()
         } else {
             writer.flush().unwrap();
@@ -215,8 +215,8 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
         let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
-        (0..500).for_each(|i| writer.push(&event(i)).unwrap());
-        writer.finish().unwrap();
+        (0..500).for_each(|i| writer.add_event(&event(i)).unwrap());
+        writer.finish_file().unwrap();
         let mut bytes = fs::read(&path).unwrap();
         for (at, value) in changes {
             *at.get_mut(&mut bytes) = value;
@@ -238,8 +238,8 @@ fn long_recordings_come_in_batches() {
     let path = folder.path().join("a.parquet");
     let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
     let count = (1 << 18) + 5_000;
-    (0..count).for_each(|i| writer.push(&event(i)).unwrap());
-    assert_eq!(writer.finish().unwrap(), count);
+    (0..count).for_each(|i| writer.add_event(&event(i)).unwrap());
+    assert_eq!(writer.finish_file().unwrap(), count);
     let (found, _) = read(&path).unwrap();
     assert!(found.into_iter().eq((0..count).map(event)));
 }
@@ -249,9 +249,9 @@ fn a_killed_writer_leaves_what_it_flushed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let mut writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
-    (0..100).for_each(|i| writer.push(&event(i)).unwrap());
+    (0..100).for_each(|i| writer.add_event(&event(i)).unwrap());
     writer.flush().unwrap();
-    (100..200).for_each(|i| writer.push(&event(i)).unwrap());
+    (100..200).for_each(|i| writer.add_event(&event(i)).unwrap());
     writer.flush().unwrap();
     // Killed in the middle of the third row group.
     std::mem::forget(writer);
@@ -265,7 +265,7 @@ fn a_killed_writer_leaves_what_it_flushed() {
 
     // A new recording of that name is not mixed up with what the old one left.
     let again = Writer::create(&path, Overwrite::Yes, Metadata::default()).unwrap();
-    again.finish().unwrap();
+    again.finish_file().unwrap();
     assert_eq!(read(&path).unwrap().0, []);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -306,7 +306,7 @@ fn other_files_are_named_for_what_they_are() {
         ..Metadata::default()
     };
     let writer = Writer::create(&path, Overwrite::Yes, newer).unwrap();
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     let error = read(&path).unwrap_err().to_string();
     assert!(error.contains("version 3 of the format"), "{error}");
 }
@@ -323,7 +323,7 @@ fn a_recording_of_schema_1_is_read_without_the_later_columns() {
     assert_eq!(metadata.recorded.queueing, DataQuality::Missing);
     // Imported again, it is a recording of this version.
     let mut again = Metadata::default();
-    again.append(metadata);
+    again.append_part(metadata);
     assert_eq!(again.schema, SCHEMA);
 }
 
@@ -332,15 +332,15 @@ fn an_entry_and_an_exit_are_a_period() {
     let at = Nanoseconds;
     let mut pairs = IdlePairs::new(true);
     // The CPU was idle when the recording began.
-    assert_eq!(pairs.exit(0, at(5)), None);
+    assert_eq!(pairs.end_idle_period(0, at(5)), None);
     let inputs = IdleInputs {
         sleep_length: Some(400),
         ..IdleInputs::default()
     };
-    pairs.task(0);
-    pairs.governor(0, at(90), inputs, Some(true));
-    pairs.enter(0, at(100), 2);
-    let first = pairs.exit(0, at(350)).unwrap();
+    pairs.note_task_ran(0);
+    pairs.note_governor_call(0, at(90), inputs, Some(true));
+    pairs.note_idle_entry(0, at(100), 2);
+    let first = pairs.end_idle_period(0, at(350)).unwrap();
     assert_eq!(
         first,
         Event {
@@ -361,19 +361,19 @@ fn an_entry_and_an_exit_are_a_period() {
         }
     );
     // Nothing of it is left for the next one.
-    pairs.enter(0, at(360), 1);
-    let EventKind::Idle(second) = pairs.exit(0, at(361)).unwrap().kind else {
+    pairs.note_idle_entry(0, at(360), 1);
+    let EventKind::Idle(second) = pairs.end_idle_period(0, at(361)).unwrap().kind else {
         panic!("no idle period");
     };
     assert_eq!(second.before, Before::IdleLoop);
     assert_eq!(second.inputs, IdleInputs::default());
     // An exit and an entry are missing, and a clock goes back.
-    pairs.exit(0, at(400));
-    pairs.enter(0, at(500), 0);
-    pairs.enter(0, at(600), 0);
-    pairs.exit(0, at(599));
+    pairs.end_idle_period(0, at(400));
+    pairs.note_idle_entry(0, at(500), 0);
+    pairs.note_idle_entry(0, at(600), 0);
+    pairs.end_idle_period(0, at(599));
     assert_eq!(
-        pairs.counts(),
+        pairs.pair_counts(),
         PairCounts {
             periods: 2,
             missing_entries: 1,
@@ -387,11 +387,11 @@ fn an_entry_and_an_exit_are_a_period() {
 fn without_task_switches_nothing_is_said_about_the_idle_loop() {
     let mut pairs = IdlePairs::new(false);
     for time in [0, 20] {
-        pairs.enter(3, Nanoseconds(time), 0);
+        pairs.note_idle_entry(3, Nanoseconds(time), 0);
         let Some(Event {
             kind: EventKind::Idle(period),
             ..
-        }) = pairs.exit(3, Nanoseconds(time + 10))
+        }) = pairs.end_idle_period(3, Nanoseconds(time + 10))
         else {
             panic!("no idle period");
         };
@@ -402,14 +402,14 @@ fn without_task_switches_nothing_is_said_about_the_idle_loop() {
 #[test]
 fn a_refused_state_is_a_period_without_a_length() {
     let mut tracker = IdleTracker::default();
-    assert_eq!(tracker.refuse(1), None);
+    assert_eq!(tracker.end_refused_call(1), None);
     let inputs = IdleInputs {
         sleep_length: Some(400),
         ..IdleInputs::default()
     };
-    tracker.run_task();
-    tracker.ask_governor(Nanoseconds(90), inputs, Some(true));
-    assert!(tracker.is_asked());
+    tracker.note_task_ran();
+    tracker.note_governor_call(Nanoseconds(90), inputs, Some(true));
+    assert!(tracker.governor_was_asked());
     let expected = IdlePeriod {
         state: 1,
         inputs,
@@ -417,8 +417,8 @@ fn a_refused_state_is_a_period_without_a_length() {
         stop_tick: Some(true),
         ..IdlePeriod::default()
     };
-    assert_eq!(tracker.refuse(1), Some(expected));
-    assert!(!tracker.is_asked());
+    assert_eq!(tracker.end_refused_call(1), Some(expected));
+    assert!(!tracker.governor_was_asked());
 }
 
 #[test]
@@ -429,24 +429,27 @@ fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
     writer.flush().unwrap();
     // CPUs may be a little out of order, and three row groups.
     for i in [5, 3, 9, 400, 2, 7] {
-        writer.push(&event(i)).unwrap();
+        writer.add_event(&event(i)).unwrap();
         if i == 9 || i == 400 {
             writer.flush().unwrap();
         }
     }
-    writer.finish().unwrap();
+    writer.finish_file().unwrap();
     let mut reader = Reader::open(&path).unwrap();
-    assert_eq!(reader.extent_as_written(), Some((2_000, 400_000)));
-    assert_eq!(reader.extent_as_read().unwrap(), (2_000, 400_000));
+    assert_eq!(
+        reader.time_range_in_table_of_contents(),
+        Some((2_000, 400_000))
+    );
+    assert_eq!(reader.time_range_of_all_events().unwrap(), (2_000, 400_000));
     let extent = Some((Nanoseconds(2_000), Nanoseconds(400_000)));
-    assert_eq!(reader.extent().unwrap(), extent);
+    assert_eq!(reader.time_range().unwrap(), extent);
     // From the first event again.
     reader.next_batch().unwrap();
-    assert_eq!(reader.extent().unwrap(), extent);
+    assert_eq!(reader.time_range().unwrap(), extent);
     assert_eq!(reader.next_batch().unwrap().unwrap().len(), 3);
 
     let path = folder.path().join("empty.parquet");
     let writer = Writer::create(&path, Overwrite::No, Metadata::default()).unwrap();
-    writer.finish().unwrap();
-    assert_eq!(Reader::open(&path).unwrap().extent().unwrap(), None);
+    writer.finish_file().unwrap();
+    assert_eq!(Reader::open(&path).unwrap().time_range().unwrap(), None);
 }

@@ -1,4 +1,4 @@
-//! Writing a recording so that a killed writer leaves a readable file.
+//! Writes a recording such that a killed writer leaves a readable file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
@@ -19,15 +19,15 @@ use super::error::{METADATA_KEY, RecordingError, tail_path};
 use super::rows::{Columns, LONG, SECTOR, SHORT};
 use super::{Event, Metadata};
 
-/// Most rows in a row group, which bounds the memory of writer and reader.
+/// Limit on the rows in a row group, which bounds the memory of writer and reader.
 const ROW_GROUP: usize = 1 << 18;
 
-/// Treatment of an existing file.
+/// What is done if the recording's file exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Keep the file and fail.
+    /// The existing file is kept, and the recording fails.
     No,
-    /// Replace the file (`--force`).
+    /// The existing file is replaced (`--force`).
     Yes,
 }
 
@@ -35,7 +35,7 @@ pub enum Overwrite {
 ///
 /// Events on a CPU must come in order of time; events on different CPUs may be slightly out of order.
 ///
-/// Parquet's table of contents comes at the end, in [`Writer::finish`]. Until then a second file, named with `.tail`
+/// Parquet's table of contents comes at the end, in [`Writer::finish_file`]. Until then a second file, named with `.tail`
 /// appended, has the table of contents so far. Each [`Writer::flush`] replaces that file as a whole. A killed writer
 /// therefore leaves two files, which [`super::Reader`] reads up to the last flush.
 pub struct Writer {
@@ -48,7 +48,7 @@ pub struct Writer {
     tail: bool,
 }
 
-fn schema() -> Result<TypePtr, ParquetError> {
+fn build_schema() -> Result<TypePtr, ParquetError> {
     let long = LONG
         .iter()
         .map(|name| column_type(name, PhysicalType::INT64));
@@ -68,7 +68,7 @@ fn column_type(name: &str, kind: PhysicalType) -> Result<TypePtr, ParquetError> 
     Ok(Arc::new(column.build()?))
 }
 
-/// Columns of a few bits per row at most.
+/// Names of columns with at most a few bits per row.
 const SMALL: [&str; 8] = [
     "latency_request_ns",
     "count",
@@ -80,9 +80,10 @@ const SMALL: [&str; 8] = [
     "from_device",
 ];
 
-/// Times are stored as differences between rows, uncompressed: compression gains little, and takes more than half the
-/// reading time. Sectors and constant columns repeat, and are compressed. Tiny columns are not.
-fn properties() -> Result<WriterProperties, ParquetError> {
+/// Encodings of the columns. Times are stored as differences between rows, uncompressed: compression gains little, and
+/// takes more than half the reading time. Sectors and constant columns repeat, and are compressed. Tiny columns are
+/// not.
+fn encoding_properties() -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_statistics_enabled(EnabledStatistics::None)
@@ -104,7 +105,7 @@ fn properties() -> Result<WriterProperties, ParquetError> {
 }
 
 impl Writer {
-    /// Creates the file `path`.
+    /// Creates a recording in the file `path`.
     ///
     /// # Errors
     /// The file exists and must be kept, or cannot be created.
@@ -121,12 +122,12 @@ impl Writer {
         };
         let file = options.open(path).map_err(|cause| match cause.kind() {
             std::io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
-            _ => RecordingError::io(path)(cause),
+            _ => RecordingError::io_error_with_path(path)(cause),
         })?;
-        remove_if_there(&tail_path(path))?;
-        let error = RecordingError::parquet(path);
-        let schema = schema().map_err(&error)?;
-        let properties = Arc::new(properties().map_err(&error)?);
+        remove_file_if_there(&tail_path(path))?;
+        let error = RecordingError::parquet_error_with_path(path);
+        let schema = build_schema().map_err(&error)?;
+        let properties = Arc::new(encoding_properties().map_err(&error)?);
         let file = SerializedFileWriter::new(BufWriter::new(file), schema.clone(), properties)
             .map_err(&error)?;
         Ok(Self {
@@ -141,8 +142,8 @@ impl Writer {
     }
 
     /// Adds an event. Every quarter of a million events become a row group in the file.
-    pub fn push(&mut self, event: &Event) -> Result<(), RecordingError> {
-        self.columns.push(event);
+    pub fn add_event(&mut self, event: &Event) -> Result<(), RecordingError> {
+        self.columns.push_event(event);
         self.events += 1;
         if self.columns.len() >= ROW_GROUP {
             self.write_row_group()?;
@@ -151,7 +152,7 @@ impl Writer {
     }
 
     /// How many events were added so far.
-    pub fn events(&self) -> u64 {
+    pub fn count_added_events(&self) -> u64 {
         self.events
     }
 
@@ -164,37 +165,43 @@ impl Writer {
     /// adds a row group and about 1 kB, so once a second is often enough.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.write_row_group()?;
-        let error = RecordingError::parquet(&self.path);
-        self.file.flush().map_err(RecordingError::io(&self.path))?;
-        let metadata = self.file_metadata(self.file.flushed_row_groups().to_vec())?;
+        let error = RecordingError::parquet_error_with_path(&self.path);
+        self.file
+            .flush()
+            .map_err(RecordingError::io_error_with_path(&self.path))?;
+        let metadata = self.build_table_of_contents(self.file.flushed_row_groups().to_vec())?;
         let mut bytes = Vec::new();
         ParquetMetaDataWriter::new(&mut bytes, &metadata)
             .finish()
             .map_err(&error)?;
         let tail = tail_path(&self.path);
         let fresh = tail.with_extension("tail-new");
-        fs::write(&fresh, bytes).map_err(RecordingError::io(&fresh))?;
-        fs::rename(&fresh, &tail).map_err(RecordingError::io(&tail))?;
+        fs::write(&fresh, bytes).map_err(RecordingError::io_error_with_path(&fresh))?;
+        fs::rename(&fresh, &tail).map_err(RecordingError::io_error_with_path(&tail))?;
         self.tail = true;
         Ok(())
     }
 
     /// Ends the recording. Returns the number of events.
-    pub fn finish(mut self) -> Result<u64, RecordingError> {
+    pub fn finish_file(mut self) -> Result<u64, RecordingError> {
         self.metadata.complete = true;
         self.write_row_group()?;
-        let description = self.description()?;
+        let description = self.metadata_as_key_value()?;
         self.file.append_key_value_metadata(description);
         let path = self.path;
-        self.file.finish().map_err(RecordingError::parquet(&path))?;
-        self.file.flush().map_err(RecordingError::io(&path))?;
+        self.file
+            .finish()
+            .map_err(RecordingError::parquet_error_with_path(&path))?;
+        self.file
+            .flush()
+            .map_err(RecordingError::io_error_with_path(&path))?;
         if self.tail {
-            remove_if_there(&tail_path(&path))?;
+            remove_file_if_there(&tail_path(&path))?;
         }
         Ok(self.events)
     }
 
-    fn description(&self) -> Result<KeyValue, RecordingError> {
+    fn metadata_as_key_value(&self) -> Result<KeyValue, RecordingError> {
         let json =
             serde_json::to_string(&self.metadata).map_err(|error| RecordingError::Format {
                 path: self.path.clone(),
@@ -203,7 +210,7 @@ impl Writer {
         Ok(KeyValue::new(METADATA_KEY.to_owned(), json))
     }
 
-    fn file_metadata(
+    fn build_table_of_contents(
         &self,
         row_groups: Vec<RowGroupMetaData>,
     ) -> Result<ParquetMetaData, RecordingError> {
@@ -213,7 +220,7 @@ impl Writer {
             1,
             rows,
             None,
-            Some(vec![self.description()?]),
+            Some(vec![self.metadata_as_key_value()?]),
             Arc::new(schema),
             None,
         );
@@ -225,7 +232,7 @@ impl Writer {
             return Ok(());
         }
         write_columns(&mut self.file, &self.columns)
-            .map_err(RecordingError::parquet(&self.path))?;
+            .map_err(RecordingError::parquet_error_with_path(&self.path))?;
         self.columns.clear();
         Ok(())
     }
@@ -257,10 +264,10 @@ fn write_column<T: DataType, W: std::io::Write + Send>(
     column.close()
 }
 
-fn remove_if_there(path: &Path) -> Result<(), RecordingError> {
+fn remove_file_if_there(path: &Path) -> Result<(), RecordingError> {
     match fs::remove_file(path) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-            Err(RecordingError::io(path)(cause))
+            Err(RecordingError::io_error_with_path(path)(cause))
         }
         _ => Ok(()),
     }

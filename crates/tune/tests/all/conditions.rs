@@ -1,6 +1,6 @@
 //! Conditions that the answer keeps, and what there is when no set keeps them.
 
-use wakepath_tune::{TuneError, search};
+use wakepath_tune::{TuneError, search_space};
 
 use crate::made_up::{Effect, MadeUp, best_set, in_full, load, request, saves, space, tune};
 
@@ -81,7 +81,7 @@ fn a_load_without_a_rate_is_not_slowed_down_to_save_power() {
     let machine = MadeUp::new(&[("teo", half), ("ladder", saves(50.0, 0.0))]);
     let mut closed = request(&[], 100_000);
     closed.loads = vec![load("a", "")];
-    let answer = search(&space, &closed, &machine).unwrap();
+    let answer = search_space(&space, &closed, &machine).unwrap();
     assert_eq!(best_set(&answer), in_full("ladder"));
     assert!(
         answer.notes.iter().any(|note| note.contains("no rate")),
@@ -89,14 +89,14 @@ fn a_load_without_a_rate_is_not_slowed_down_to_save_power() {
         answer.notes
     );
     // With a rate the set that does half as much is as good as any other.
-    let open = search(&space, &request(&[], 100_000), &machine).unwrap();
+    let open = search_space(&space, &request(&[], 100_000), &machine).unwrap();
     assert_eq!(best_set(&open), in_full("teo"));
 }
 
 #[test]
 fn a_condition_on_a_load_that_there_is_not_names_the_loads() {
     let space = space(&[("idle", &["teo"])]);
-    let refused = search(
+    let refused = search_space(
         &space,
         &request(&["p99_us(db) < 5"], 100_000),
         &MadeUp::new(&[]),
@@ -110,7 +110,7 @@ fn a_condition_on_a_load_that_there_is_not_names_the_loads() {
 #[test]
 fn a_condition_on_a_metric_that_runs_lack_names_those_they_have() {
     let space = space(&[("idle", &["teo"])]);
-    let refused = search(
+    let refused = search_space(
         &space,
         &request(&["wake_p99_us < 5"], 100_000),
         &MadeUp::new(&[]),

@@ -6,7 +6,7 @@ use wakepath_policies::PolicySet;
 use wakepath_results::Goal;
 use wakepath_tune::{
     Budget, DailyLoad, Dimension, Effort, Evaluator, LoadRuns, SearchAnswer, SearchObjective,
-    SearchRequest, Space, Trial, TrialOutcome, TuneError, search,
+    SearchRequest, Space, Trial, TrialOutcome, TuneError, search_space,
 };
 use wakepath_workloads::fio;
 
@@ -76,7 +76,11 @@ impl MadeUp {
 }
 
 impl Evaluator for MadeUp {
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError> {
+    fn run_sets_in_order(
+        &self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError> {
         let requests = COST * u64::from(effort.repeats) / u64::from(effort.shortened);
         let outcomes = sets.iter().map(|set| {
             self.requests.fetch_add(requests, Ordering::Relaxed);
@@ -170,5 +174,5 @@ pub(crate) fn saves(mean_mw: f64, p99_us: f64) -> Effect {
 
 /// The answer for a space with these effects and conditions, with a budget for every set.
 pub(crate) fn tune(effects: &[(&str, Effect)], space: &Space, conditions: &[&str]) -> SearchAnswer {
-    search(space, &request(conditions, 100_000), &MadeUp::new(effects)).unwrap()
+    search_space(space, &request(conditions, 100_000), &MadeUp::new(effects)).unwrap()
 }

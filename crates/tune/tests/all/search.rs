@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use wakepath_tune::{Dimension, Space, TuneError, search};
+use wakepath_tune::{Dimension, Space, TuneError, search_space};
 
 use crate::made_up::{Effect, MadeUp, best_set, in_full, request, saves, space, tune};
 
@@ -51,7 +51,11 @@ fn large() -> (Space, MadeUp) {
 
 /// The least power of any set of a space, without noise.
 fn least_power(space: &Space, machine: &MadeUp, latency: f64) -> f64 {
-    let sets = (0..space.size()).filter_map(|number| space.set(&space.candidate(number)).ok());
+    let sets = (0..space.count_sets()).filter_map(|number| {
+        space
+            .policy_set_of_choice(&space.candidate_by_number(number))
+            .ok()
+    });
     sets.map(|set| machine.figures(&set.to_string()))
         .filter(|[_, p99_us, _]| *p99_us < latency)
         .map(|[mean_mw, ..]| mean_mw)
@@ -61,9 +65,9 @@ fn least_power(space: &Space, machine: &MadeUp, latency: f64) -> f64 {
 #[test]
 fn the_best_of_a_large_space_is_found_within_the_budget() {
     let (space, machine) = large();
-    assert!(space.size() > 10_000, "{}", space.size());
+    assert!(space.count_sets() > 10_000, "{}", space.count_sets());
     let budget = 200_000;
-    let answer = search(&space, &request(&["p99_us < 120"], budget), &machine).unwrap();
+    let answer = search_space(&space, &request(&["p99_us < 120"], budget), &machine).unwrap();
     let [power, latency, _] = machine.figures(best_set(&answer));
     let least = least_power(&space, &machine, 120.0);
     assert!(
@@ -81,7 +85,7 @@ fn the_best_of_a_large_space_is_found_within_the_budget() {
 fn the_same_seed_and_budget_give_the_same_answer() {
     let answers = [(), ()].map(|()| {
         let (space, machine) = large();
-        let answer = search(&space, &request(&[], 60_000), &machine).unwrap();
+        let answer = search_space(&space, &request(&[], 60_000), &machine).unwrap();
         format!("{answer:?}")
     });
     assert_eq!(answers[0], answers[1]);
@@ -179,15 +183,15 @@ fn of_sets_that_cannot_be_told_apart_the_smallest_change_is_taken() {
 #[test]
 fn a_budget_that_is_too_small_names_the_least_one() {
     let (space, machine) = large();
-    let refused = search(&space, &request(&[], 1000), &machine).unwrap_err();
+    let refused = search_space(&space, &request(&[], 1000), &machine).unwrap_err();
     let TuneError::Budget { budget, least, .. } = refused else {
         panic!("{refused}");
     };
     assert_eq!(budget, 1000);
-    let answer = search(&space, &request(&[], least), &machine).unwrap();
+    let answer = search_space(&space, &request(&[], least), &machine).unwrap();
     assert_eq!(answer.repeats, 5);
     assert!(matches!(
-        search(&space, &request(&[], least - 1), &machine),
+        search_space(&space, &request(&[], least - 1), &machine),
         Err(TuneError::Budget { .. })
     ));
 }
@@ -207,7 +211,7 @@ fn maximising_takes_the_largest() {
     wanted.objective =
         wakepath_tune::SearchObjective::new("iops", wakepath_results::Goal::Maximise).unwrap();
     let machine = MadeUp::new(&[("teo", faster), ("ladder", slower)]);
-    let answer = search(&space, &wanted, &machine).unwrap();
+    let answer = search_space(&space, &wanted, &machine).unwrap();
     assert_eq!(best_set(&answer), in_full("teo"));
     assert!(answer.best.unwrap().gain.unwrap().percent > 10.0);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_tune::{
-    Budget, DailyLoad, SearchObjective, SearchRequest, Simulation, Space, TuneError, search,
+    Budget, DailyLoad, SearchObjective, SearchRequest, Simulation, Space, TuneError, search_space,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, rtapp};
@@ -37,8 +37,8 @@ fn tune(request: &SearchRequest, cancelled: bool) -> Result<String, TuneError> {
     let cancelled = AtomicBool::new(cancelled);
     let simulation = Simulation::new(&machine, &request.loads, true, &cancelled, &|_| ())?;
     let over = ["idle", "cpu-latency"].map(str::to_owned);
-    let space = Space::new(&machine, &over, |set| simulation.resolve(set))?;
-    search(&space, request, &simulation).map(|answer| format!("{answer:?}"))
+    let space = Space::new(&machine, &over, |set| simulation.policies_in_force(set))?;
+    search_space(&space, request, &simulation).map(|answer| format!("{answer:?}"))
 }
 
 #[test]

@@ -29,7 +29,7 @@ enum Layout {
 #[derive(Debug)]
 pub(super) struct HostLines {
     layout: Layout,
-    /// The machine and the line that named it first.
+    /// Name of the machine, and the number of the line that named it first.
     host: Option<(String, usize)>,
     /// Lines seen.
     number: usize,
@@ -40,10 +40,10 @@ pub(super) struct HostLines {
 impl HostLines {
     /// Recognises the layout by the beginning of a text; `None` for text without names of machines.
     pub(super) fn detect(start: &str) -> Option<Self> {
-        let layout = layout(
+        let layout = detect_layout(
             &start
                 .lines()
-                .filter(|line| is_output(line))
+                .filter(|line| is_output_of_machine(line))
                 .collect::<Vec<_>>(),
         )?;
         Some(Self {
@@ -54,24 +54,23 @@ impl HostLines {
         })
     }
 
-    /// The line without the machine's name; empty for a heading.
+    /// Returns a line without its machine's name; an empty text for a heading.
     ///
     /// # Errors
     /// The line is of another machine than the lines before.
-    pub(super) fn strip<'a>(&mut self, line: &'a str) -> Result<&'a str, SeveralHosts> {
+    pub(super) fn strip_host<'a>(&mut self, line: &'a str) -> Result<&'a str, SeveralHosts> {
         self.number += 1;
         let found = match self.layout {
-            Layout::Prefix if !is_output(line) => return Ok(""),
-            Layout::Prefix => prefixed(line),
-            Layout::Ansible => ansible_host(line).map(|host| (host, "")),
-            Layout::Indented => salt_host(line).map(|host| (host, "")),
-            Layout::Ruled if is_rule(line) => {
+            Layout::Prefix if !is_output_of_machine(line) => return Ok(""),
+            Layout::Prefix => split_host_prefix(line),
+            Layout::Ansible => host_in_ansible_heading(line).map(|host| (host, "")),
+            Layout::Indented => host_in_salt_heading(line).map(|host| (host, "")),
+            Layout::Ruled if is_dashed_rule(line) => {
                 self.in_heading ^= true;
                 return Ok("");
             }
-            Layout::Ruled => {
-                Some((line.trim(), "")).filter(|(host, _)| self.in_heading && is_host(host))
-            }
+            Layout::Ruled => Some((line.trim(), ""))
+                .filter(|(host, _)| self.in_heading && may_be_host_name(host)),
         };
         let Some((host, rest)) = found else {
             return Ok(line);
@@ -100,76 +99,79 @@ pub fn without_hosts(text: Cow<'_, str>) -> Result<Cow<'_, str>, SeveralHosts> {
     };
     let mut stripped = String::with_capacity(text.len());
     for line in text.lines() {
-        stripped.push_str(hosts.strip(line)?);
+        stripped.push_str(hosts.strip_host(line)?);
         stripped.push('\n');
     }
     Ok(stripped.into())
 }
 
-fn layout(lines: &[&str]) -> Option<Layout> {
+fn detect_layout(lines: &[&str]) -> Option<Layout> {
     let [first, rest @ ..] = lines else {
         return None;
     };
-    if ansible_host(first).is_some() {
+    if host_in_ansible_heading(first).is_some() {
         return Some(Layout::Ansible);
     }
-    if let (true, [host, rule, ..]) = (is_rule(first), rest)
-        && is_host(host.trim())
-        && is_rule(rule)
+    if let (true, [host, rule, ..]) = (is_dashed_rule(first), rest)
+        && may_be_host_name(host.trim())
+        && is_dashed_rule(rule)
     {
         return Some(Layout::Ruled);
     }
-    if salt_host(first).is_some() && !rest.is_empty() && rest.iter().all(is_salt_line) {
+    if host_in_salt_heading(first).is_some()
+        && !rest.is_empty()
+        && rest.iter().all(may_be_salt_line)
+    {
         return Some(Layout::Indented);
     }
     let prefixes = lines
         .iter()
-        .map(|line| prefixed(line))
+        .map(|line| split_host_prefix(line))
         .collect::<Option<Vec<_>>>()?;
     let hosts: BTreeSet<&str> = prefixes.iter().map(|(host, _)| *host).collect();
-    // A text of `key: value` has each key once.
+    // A text of `key: value` lines has each key once, and so more different prefixes.
     (prefixes.len() >= 2 * hosts.len()).then_some(Layout::Prefix)
 }
 
 /// Whether a line is neither blank, nor a typed command, nor a message of pdsh itself.
-fn is_output(line: &str) -> bool {
+fn is_output_of_machine(line: &str) -> bool {
     !line.trim().is_empty() && !line.starts_with(['$', '#']) && !line.starts_with("pdsh@")
 }
 
-/// `host: rest`, or a path right behind the colon.
-fn prefixed(line: &str) -> Option<(&str, &str)> {
+/// Splits `host: rest`, or a path right behind the colon, into host and rest.
+fn split_host_prefix(line: &str) -> Option<(&str, &str)> {
     let (host, rest) = line.split_once(':')?;
     let is_separate = rest.is_empty() || rest.starts_with([' ', '\t', '/']);
-    (is_separate && is_host(host)).then(|| (host, rest.strip_prefix(' ').unwrap_or(rest)))
+    (is_separate && may_be_host_name(host)).then(|| (host, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
-/// The machine of `host | CHANGED | rc=0 >>`.
-fn ansible_host(line: &str) -> Option<&str> {
+/// Name of the machine in Ansible's heading `host | CHANGED | rc=0 >>`.
+fn host_in_ansible_heading(line: &str) -> Option<&str> {
     let mut parts = line.trim_end().strip_suffix(">>")?.split(" | ");
-    let host = parts.next().filter(|host| is_host(host))?;
+    let host = parts.next().filter(|host| may_be_host_name(host))?;
     let (state, code) = (parts.next()?, parts.next()?);
     (state.chars().all(|c| c.is_ascii_uppercase() || c == '!') && code.starts_with("rc="))
         .then_some(host)
 }
 
-/// Whether Salt prints such lines: a machine, or its indented output.
-fn is_salt_line(line: &&str) -> bool {
-    line.starts_with("    ") || salt_host(line).is_some()
+/// Whether a line can be Salt's: a machine's name, or indented output.
+fn may_be_salt_line(line: &&str) -> bool {
+    line.starts_with("    ") || host_in_salt_heading(line).is_some()
 }
 
-/// The machine of `host:` at the beginning of a line with nothing else.
-fn salt_host(line: &str) -> Option<&str> {
+/// Name of the machine in Salt's heading `host:`, a line with nothing else.
+fn host_in_salt_heading(line: &str) -> Option<&str> {
     let host = line.trim_end().strip_suffix(':')?;
-    is_host(host).then_some(host)
+    may_be_host_name(host).then_some(host)
 }
 
-fn is_rule(line: &str) -> bool {
+fn is_dashed_rule(line: &str) -> bool {
     let line = line.trim_end();
     line.len() >= 4 && line.bytes().all(|b| b == b'-')
 }
 
-/// Whether this may be a machine's name or address. `cpu3` begins lines of many dumps.
-fn is_host(text: &str) -> bool {
+/// Whether a text may be a machine's name or address. `cpu3` is none, since it begins lines of many dumps.
+fn may_be_host_name(text: &str) -> bool {
     let numbered = text.strip_prefix("cpu").unwrap_or("other");
     (1..=253).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use serde::Serialize;
-use wakepath_units::spelling::nearest;
+use wakepath_units::spelling::similar_name;
 
 pub(super) use crate::text::shown;
 
@@ -137,7 +137,7 @@ impl Problem {
         wrong: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        self.suggestion = nearest(wrong, known).map(str::to_owned);
+        self.suggestion = similar_name(wrong, known).map(str::to_owned);
         self
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
-use wakepath_units::spelling::nearest;
+use wakepath_units::spelling::similar_name;
 
 use super::RtAppError;
 use crate::text::shown;
@@ -70,7 +70,7 @@ impl<'a> Place<'a> {
         known: impl IntoIterator<Item = &'k str>,
     ) -> RtAppError {
         RtAppError {
-            suggestion: nearest(name, known).map(Box::from),
+            suggestion: similar_name(name, known).map(Box::from),
             ..self.error(format!("{what} `{}` is not known", shown(name)))
         }
     }

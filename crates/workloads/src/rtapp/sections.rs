@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jsonc_parser::ast::{Object, Value};
 use wakepath_units::Nanoseconds;
-use wakepath_units::spelling::nearest;
+use wakepath_units::spelling::similar_name;
 
 use super::events::{self, InTask, NAMES};
 use super::place::{Entry, Lines, Place, entries};
@@ -538,7 +538,7 @@ fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     let listed = lost.iter().take(MOST_LOST);
     listed
         .map(|(name, (line, count))| {
-            let near = match nearest(name, suspended.iter().copied()) {
+            let near = match similar_name(name, suspended.iter().copied()) {
                 Some(near) => format!("; did you mean `{}`?", shown(near)),
                 None => String::new(),
             };

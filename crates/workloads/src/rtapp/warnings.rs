@@ -1,6 +1,6 @@
 //! What is worth saying about a file, each thing once.
 
-use wakepath_units::spelling::nearest;
+use wakepath_units::spelling::similar_name;
 
 use super::RtAppWarning;
 use super::place::Entry;
@@ -83,7 +83,7 @@ fn suggestion<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String
     if key == "frag" {
         return String::new();
     }
-    match nearest(key, known) {
+    match similar_name(key, known) {
         // A key that belongs elsewhere is like itself.
         Some(near) if near != key => format!("; did you mean `{near}`?"),
         _ => String::new(),

@@ -170,10 +170,13 @@ fn find_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     }
     let model = drive::find_drive(name)?;
     let tables = match &args.firmware {
-        Some(firmware) => model.tables_of_firmware(firmware)?,
+        Some(firmware) => model.tables_with_firmware(firmware)?,
         None => model.tables.iter().collect(),
     };
-    let table = tables.first().copied().unwrap_or(model.usual_table());
+    let table = tables
+        .first()
+        .copied()
+        .unwrap_or(model.most_frequent_table());
     let mut notes: Vec<String> = drive::note_on(model, name).into_iter().collect();
     if tables.len() > 1 {
         let advice = if args.firmware.is_some() {
@@ -200,8 +203,8 @@ fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
         input::path_or_stdin(path),
         input::read_input(path, drive::MAX_DUMP)?,
     );
-    let found = id_ctrl::parse(file, &data)?;
-    let assumed = found.assumptions();
+    let found = id_ctrl::parse_dump(file, &data)?;
+    let assumed = found.describe_assumptions();
     let notes = assumed.map(|assumed| format!("{file}: {assumed}"));
     Ok((found.drive, notes.into_iter().collect()))
 }
@@ -210,7 +213,7 @@ fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
 fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
     let quirks = Quirks::builtin();
     let mut notes = Vec::new();
-    for (quirk, certainty) in quirks.on(drive, &QuirkPlace::default()) {
+    for (quirk, certainty) in quirks.find_on_drive(drive, &QuirkPlace::default()) {
         for kind in &quirk.kinds {
             let how = match kind {
                 QuirkKind::NoDeepest if settings.quirks.no_deepest => continue,
@@ -229,7 +232,7 @@ fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
                 drive.model,
                 quirks.kernel,
                 kind.kernel_name(),
-                quirks.text(*kind).effect,
+                quirks.kind_text(*kind).effect,
             ));
         }
     }

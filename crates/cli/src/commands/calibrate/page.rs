@@ -134,7 +134,7 @@ fn measured_section(machine: &Machine) -> MeasuredSection {
             figure.figure.value.to_string(),
             n,
             interval,
-            figure.figure.origin.word().to_owned(),
+            figure.figure.origin.origin_kind_name().to_owned(),
             figure.reason(),
         ])
     });
@@ -161,7 +161,7 @@ fn assumed_figures(machine: &Machine) -> Vec<AssumedFigure> {
     left.map(|figure| AssumedFigure {
         key: figure.key.clone(),
         value: figure.figure.value.to_string(),
-        origin: figure.figure.origin.word().to_owned(),
+        origin: figure.figure.origin.origin_kind_name().to_owned(),
         why: figure.reason(),
     })
     .collect()

@@ -91,7 +91,7 @@ fn verdict_colour(row: &Row) -> Hue {
 }
 
 fn policy_label(policy: &str) -> String {
-    let policy = &printable::one_line(policy);
+    let policy = &printable::escape_for_one_line(policy);
     if policy.chars().count() <= NAME {
         return policy.to_string();
     }

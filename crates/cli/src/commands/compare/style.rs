@@ -41,11 +41,15 @@ impl Style for Text {
 
 impl Style for Markdown {
     fn heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
-        Ok(writeln!(out, "### {}\n", printable::markdown(text))?)
+        Ok(writeln!(
+            out,
+            "### {}\n",
+            printable::escape_for_markdown(text)
+        )?)
     }
 
     fn sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
-        Ok(writeln!(out, "{}", printable::markdown(text))?)
+        Ok(writeln!(out, "{}", printable::escape_for_markdown(text))?)
     }
 
     fn table(&self, out: &mut Screen, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {

@@ -35,9 +35,9 @@ enum Ended {
 /// Watches this machine, and explains.
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = System::live();
-    let recording = LiveRecording::start(BUFFER_BYTES)?;
+    let recording = LiveRecording::load_and_attach(BUFFER_BYTES)?;
     let missing = recording
-        .missing()
+        .missing_hooks()
         .iter()
         .filter(|hook| hook.gives != GOVERNOR_INPUTS);
     for line in said_once(&missing.cloned().collect::<Vec<_>>()) {
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let stream = EventStream::start(recording, &system);
     let device = find_drive(args.drive.as_deref(), stream.metadata())?;
-    if capture::is_virtual(system.root())
+    if capture::runs_under_hypervisor(system.root())
         && stream.metadata().idle_driver.as_deref() != Some("haltpoll")
     {
         note_guest();
@@ -168,7 +168,8 @@ impl Watch<'_> {
             if whole == Some(Duration::ZERO) || self.signals.wait(step).is_some() {
                 break Ended::Asked;
             }
-            self.stream.take(|event| collector.push(event))?;
+            self.stream
+                .visit_new_events(|event| collector.push(event))?;
             collector.learn_names(&self.stream.metadata().tasks);
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
@@ -181,7 +182,8 @@ impl Watch<'_> {
         };
         // What the buffers still hold.
         std::thread::sleep(SETTLE);
-        self.stream.take(|event| collector.push(event))?;
+        self.stream
+            .visit_new_events(|event| collector.push(event))?;
         let mut collected = collector.finish();
         let submitters = collected.requests.iter().filter_map(|r| r.task);
         let passed_on = collected.hops.iter().map(|hop| hop.task);
@@ -199,7 +201,7 @@ impl Watch<'_> {
             results::write(&target, &groups, &moments, metadata, "this machine")?;
         }
         explanation.probes = self.cost().map(ProbeCost::new);
-        self.stream.forget_names(&tasks);
+        self.stream.forget_unused_task_names(&tasks);
         Ok((explanation, ended))
     }
 
@@ -211,7 +213,7 @@ impl Watch<'_> {
 
     /// The mean run of a probe since the last call, in ns.
     fn cost(&mut self) -> Option<f64> {
-        let now = self.stream.overhead()?;
+        let now = self.stream.overhead_so_far()?;
         let runs = now.runs.saturating_sub(self.overhead.runs);
         let time = now.run_time.saturating_sub(self.overhead.run_time);
         self.overhead = now;

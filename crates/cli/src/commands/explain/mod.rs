@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let metadata = reader.metadata().clone();
     let device = find_drive(args.drive.as_deref(), &metadata)?;
     let mut collector = Collector::new(&metadata);
-    reader.for_each(|event| -> Result<(), RecordingError> {
+    reader.for_each_event(|event| -> Result<(), RecordingError> {
         collector.push(&event);
         Ok(())
     })?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let mut moments = moments::find(results::keep_large_kinds(&groups));
         if let Some(group) = groups.first() {
             let names = &group.kind.state_names;
-            Reader::open(path)?.for_each(|event| -> Result<(), RecordingError> {
+            Reader::open(path)?.for_each_event(|event| -> Result<(), RecordingError> {
                 for moment in &mut moments {
                     moment.see(&event, names);
                 }

@@ -18,14 +18,14 @@ impl<'a> Spans<'a> {
         Self {
             system,
             ask_drives,
-            last: StatusSample::now(system),
+            last: StatusSample::take_now(system),
             at: Instant::now(),
         }
     }
 
     /// Changes since the last call.
     pub(super) fn next(&mut self) -> Status {
-        let (sample, at) = (StatusSample::now(self.system), Instant::now());
+        let (sample, at) = (StatusSample::take_now(self.system), Instant::now());
         let seconds = (at - self.at).as_secs_f64();
         let status = Status::between(
             self.system,

@@ -99,7 +99,7 @@ enum FormName {
 struct Cpus(Vec<usize>);
 
 fn parse_cpus(text: &str) -> Result<Cpus, String> {
-    wakepath_units::cpus::parse(text)
+    wakepath_units::cpus::parse_cpu_list(text)
         .filter(|list| !list.is_empty())
         .map(Cpus)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
@@ -125,8 +125,8 @@ fn plan_settings(
     set: &PolicySet,
     selection: &Targets,
 ) -> anyhow::Result<SettingsPlan> {
-    let wanted = policy::resolve(system, set, selection)?;
-    Ok(SettingsPlan::new(system, wanted)?)
+    let wanted = policy::resolve_to_settings(system, set, selection)?;
+    Ok(SettingsPlan::from_wanted(system, wanted)?)
 }
 
 /// Whether a change lasts only as long as its process.
@@ -163,14 +163,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     if args.dry_run {
         let plan = plan_settings(&system, &set, &selection)?;
-        if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
+        if let (None, Err(refused)) = (args.hold, plan.check_outlives_process()) {
             note!("without --dry-run this is refused: {refused}");
         }
         return print_plan(args, &plan, out);
     }
     if args.persist {
         let settings = match args.on {
-            Some(supply) => PersistentSettings::for_supply(&system, supply, set, selection.cpus)?,
+            Some(supply) => {
+                PersistentSettings::with_set_for_supply(&system, supply, set, selection.cpus)?
+            }
             None => PersistentSettings::for_machine(&system, set, selection.cpus),
         };
         let plan = persist::apply(&system, &settings, args.on, args.hold, args.yes)?;
@@ -178,18 +180,18 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
-    let mut session = Session::open(&system)?;
-    super::restore::tell_recovered(session.recovered());
+    let mut session = Session::open_and_recover(&system)?;
+    super::restore::tell_recovered(session.recovered_settings());
     let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
-        session.apply(&plan)?;
+        session.apply_plan(&plan)?;
         print_plan(args, &plan, out)?;
-        if journal::pending(system.root()) == Some(true) {
+        if journal::has_pending_restore(system.root()) == Some(true) {
             tell!("`wakepath restore{}` puts it back", args.root.as_option());
         }
         return Ok(());
     };
-    let hold = session.hold(&plan)?;
+    let hold = session.apply_while_held(&plan)?;
     print_plan(args, &plan, out)?;
     // Messages come before the wait, which ends with putting settings back.
     messages::flush_messages();
@@ -198,7 +200,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // A request that the kernel dropped by itself is not written.
     let requests = plan.changes.iter().filter(|c| is_request(c)).count();
     let restored = hold
-        .release()?
+        .put_back_and_release()?
         .map(|(_, restored)| restored)
         .unwrap_or_default();
     let written = restored.written.iter().filter(|c| !is_request(c)).count();

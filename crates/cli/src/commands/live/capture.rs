@@ -81,7 +81,7 @@ struct CaptureReport<'a> {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
-    let (mut machine, mut notes) = machine::describe(&system, &args.name_of(&system))?;
+    let (mut machine, mut notes) = machine::describe_machine(&system, &args.name_of(&system))?;
     if let Some(path) = &args.recording {
         let taken = recorded_drive::take_recorded_figures(path, &system, &mut machine);
         notes.extend(taken.context("--recording")?);
@@ -102,14 +102,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let capture = Capture::read(&system);
     fs::create_dir_all(directory).with_context(|| shown.clone())?;
     if taken {
-        Capture::remove(directory)?;
+        Capture::remove_from_folder(directory)?;
     }
-    capture.write(directory)?;
-    let mut about = capture.about();
+    capture.write_into_folder(directory)?;
+    let mut about = capture.describe_for_recipients();
     for note in &notes {
         let _ = writeln!(about, "note: {note}");
     }
-    Capture::write_notes(directory, [&text, &about])?;
+    Capture::write_notes_for_recipients(directory, [&text, &about])?;
     let report = CaptureReport {
         directory: shown,
         files: capture.files.len(),

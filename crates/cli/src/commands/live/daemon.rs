@@ -40,7 +40,7 @@ const NOT_AGAIN: u8 = 78;
 /// Exit code for the daemon's own errors.
 pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
     let error = error.downcast_ref::<DaemonError>()?;
-    error.lasts().then_some(NOT_AGAIN)
+    error.is_permanent().then_some(NOT_AGAIN)
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
@@ -49,9 +49,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return Ok(());
     }
     if args.check_config {
-        let config = wakepath_daemon::load(args.config.as_deref())?;
-        if let Some(leases) = config.policy.leases() {
-            psd::check_ceiling(&args.root.system()?, &leases.ceiling)
+        let config = wakepath_daemon::load_config(args.config.as_deref())?;
+        if let Some(leases) = config.policy.leases_by_daemon() {
+            psd::check_ceiling_on_all_cpus(&args.root.system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
         let path = args
@@ -68,10 +68,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let lender = args
         .lent_by
-        .map(LockLender::parent)
+        .map(LockLender::from_parent_process)
         .transpose()
         .context("--lent-by")?;
-    Ok(wakepath_daemon::run(
+    Ok(wakepath_daemon::run_until_stopped(
         &args.root.system()?,
         args.config.as_deref(),
         lender.as_ref(),

@@ -1,7 +1,7 @@
 //! `wakepath doctor`: findings about a machine, worst first, with cost and remedy.
 
 use wakepath_compare::figure::Unit;
-use wakepath_doctor::{DoctorReport, Finding, examine};
+use wakepath_doctor::{DoctorReport, Finding, examine_machine};
 
 use super::RootArgs;
 use crate::commands::here;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.system()?;
     let is_live = args.root.directory().is_none();
     let calibration = here::find_calibration(args.machine.as_deref(), is_live)?;
-    let mut report = examine(&system, &args.root.as_option(), calibration.as_ref())?;
+    let mut report = examine_machine(&system, &args.root.as_option(), calibration.as_ref())?;
     let all = report.findings.len();
     report.findings.retain(|f| f.weight >= args.min_weight);
     let left_out = all - report.findings.len();

@@ -35,7 +35,7 @@ impl RootArgs {
         let Some(directory) = &self.root else {
             return Ok(System::live());
         };
-        let root = Root::at(directory);
+        let root = Root::at_directory(directory);
         anyhow::ensure!(
             root.exists("sys") || root.exists("proc"),
             "{}: no captured machine: neither sys nor proc in it",
@@ -83,7 +83,11 @@ impl SettingRow {
             old: change.old.clone(),
             new: change.new.clone(),
             unit: key.setting.unit,
-            path: system.root().path(&key.path()).display().to_string(),
+            path: system
+                .root()
+                .absolute_path(&key.relative_path())
+                .display()
+                .to_string(),
             meaning: key.setting.meaning,
             changes: change.differs(),
         }

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, Session, SettingsPlan,
-    SupplyOutcome, apply_persistent, find_rival_tools, forget_boot_trial,
+    SupplyOutcome, apply_and_record, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -38,17 +38,17 @@ pub(super) fn apply(
     );
     // Before the lock, so that a signal never ends us between a write and the wait.
     let signals = EndSignals::new()?;
-    let mut session = Session::open(system)?;
-    super::restore::tell_recovered(session.recovered());
+    let mut session = Session::open_and_recover(system)?;
+    super::restore::tell_recovered(session.recovered_settings());
     // The set that was named is on trial, whatever the supply.
     let plan = match on {
-        Some(supply) => settings.plan_for(system, supply)?,
-        None => settings.plan(system)?,
+        Some(supply) => settings.plan_for_supply(system, supply)?,
+        None => settings.plan_for_present_supply(system)?,
     };
     note_rival_tools(system, &plan);
     let trial = hold.or_else(|| (!yes).then_some(TRIAL));
     if let Some(time) = trial {
-        let holding = session.hold(&plan)?;
+        let holding = session.apply_while_held(&plan)?;
         tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
         messages::flush_messages();
         let (signal, confirmed) = match signals.wait(Some(time)) {
@@ -56,7 +56,7 @@ pub(super) fn apply(
             None if yes => (None, true),
             None => ask(&signals)?,
         };
-        let Some((released, restored)) = holding.release()? else {
+        let Some((released, restored)) = holding.put_back_and_release()? else {
             return Ok(None);
         };
         super::restore::check_away(&restored)?;
@@ -72,20 +72,20 @@ pub(super) fn apply(
     // The supply may have changed in the trial.
     let present = PowerSupply::read(system.root());
     let waits_for = on.filter(|supply| *supply != present);
-    apply_persistent(
+    apply_and_record(
         &mut session,
         settings,
         present,
-        &settings.plan_for(system, present)?,
+        &settings.plan_for_supply(system, present)?,
     )?;
-    let option = system.root().as_option();
+    let option = system.root().command_line_option();
     let kept = settings
-        .save(system)
+        .save_file(system)
         .and_then(|()| forget_boot_trial(system));
     kept.with_context(|| {
         format!("the settings are in force, and `wakepath restore{option}` puts them back")
     })?;
-    let path = PersistentSettings::path(system);
+    let path = PersistentSettings::file_path(system);
     match waits_for {
         None => tell!(
             "applied, and again at every boot ({}); `wakepath restore{option}` puts it back and ends that",
@@ -137,7 +137,7 @@ fn ask(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
 
 /// Checks the file of persistent settings.
 pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
-    let path = PersistentSettings::path(system);
+    let path = PersistentSettings::file_path(system);
     let Some(settings) = PersistentSettings::load(system)? else {
         writeln!(
             out,
@@ -146,7 +146,7 @@ pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
         )?;
         return Ok(());
     };
-    let plan = settings.plan(system)?;
+    let plan = settings.plan_for_present_supply(system)?;
     for note in &plan.notes {
         note!("{note}");
     }
@@ -156,7 +156,7 @@ pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
         "{}: fine; {} setting(s) by {}",
         path.display(),
         plan.changes.len(),
-        settings.sets_text()
+        settings.sets_as_text()
     )?;
     Ok(())
 }
@@ -171,7 +171,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
         BootOutcome::LeftOut(set) => bail!(
             "{set} is left out: the last boot with it ended uncleanly within ten minutes. \
              `wakepath apply --persist{}` makes settings persistent anew",
-            system.root().as_option()
+            system.root().command_line_option()
         ),
         BootOutcome::Applied(plan) => {
             for note in &plan.notes {
@@ -185,7 +185,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
 
 /// Puts the set of the present power supply in force. One line says what came of that, and one each setting that stays.
 pub(super) fn switch_supply(system: &System) -> anyhow::Result<()> {
-    match wakepath_settings::switch_supply(system)? {
+    match wakepath_settings::apply_set_of_present_supply(system)? {
         SupplyOutcome::NoFile => tell!("no persistent settings"),
         SupplyOutcome::SwitchedOff => {
             tell!("persistent settings are left out: {OFF_WORD} is on the kernel's command line");
@@ -216,7 +216,7 @@ pub(super) fn switch_supply(system: &System) -> anyhow::Result<()> {
             }
             tell!(
                 "on {supply}: wrote {} persistent setting(s)",
-                plan.differing().count()
+                plan.differing_changes().count()
             );
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 use serde::Serialize;
 use wakepath_settings::{
-    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, forget_supply,
+    PersistentSettings, Restored, Session, SettingsError, forget_applied_supply, forget_boot_trial,
 };
 use wakepath_system::{System, journal};
 
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         }
     };
     if !args.held {
-        forget_supply(&system)?;
+        forget_applied_supply(&system)?;
     }
     for note in &restored.notes {
         note!("{note}");
@@ -87,17 +87,19 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 /// Puts settings back: all of them, or only those `held` by a process that has died.
 fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsError> {
     // Without a journal there is nothing to do, and no right to make a directory is needed.
-    match journal::pending(system.root()) {
+    match journal::has_pending_restore(system.root()) {
         Some(false) => Ok(Restored::default()),
         // Without root the journal is unreadable; this error says so.
-        _ if held => Ok(Session::open(system)?.recovered().clone()),
-        _ => Session::for_restore(system)?.restore(),
+        _ if held => Ok(Session::open_and_recover(system)?
+            .recovered_settings()
+            .clone()),
+        _ => Session::open_for_restore(system)?.restore_all(),
     }
 }
 
 /// Removes the file of persistent settings, and what is known of their trial.
 fn end_persistence(system: &System) -> Result<(), SettingsError> {
-    if PersistentSettings::remove(system)? {
+    if PersistentSettings::remove_file(system)? {
         tell!("nothing is applied at boot any more");
     }
     forget_boot_trial(system)

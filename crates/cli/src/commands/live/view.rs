@@ -110,7 +110,7 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
 
 /// A driver's name without terminal controls.
 fn without_controls(text: &str) -> String {
-    printable::one_line(text).into_owned()
+    printable::escape_for_one_line(text).into_owned()
 }
 
 /// A legend with the states' colours.
@@ -184,7 +184,7 @@ mod tests {
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/examples/captured-laptop"
         );
-        let system = System::new(Root::at(captured));
+        let system = System::new(Root::at_directory(captured));
         let status = Status::since_start(&system, true);
         let mut terminal = Terminal::new(TestBackend::new(120, 16)).unwrap();
         terminal.draw(|frame| draw_view(frame, &status)).unwrap();
@@ -218,7 +218,7 @@ mod tests {
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/examples/captured-laptop"
         );
-        let system = System::new(Root::at(captured));
+        let system = System::new(Root::at_directory(captured));
         let mut status = Status::since_start(&system, false);
         for state in &mut status.cpus[0].states {
             state.share = Some(0.9);

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{self, MachineKey};
-use wakepath_units::spelling::suggestion;
+use wakepath_units::spelling::suggestion_with_known_names;
 
 use crate::output::{self, Screen};
 
@@ -103,11 +103,11 @@ fn number_text(number: f64) -> String {
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if let KeyFormat::Schema = args.format {
-        return output::json(out, &machine::schema());
+        return output::json(out, &machine::machine_file_schema());
     }
     let rows = match &args.table {
         Some(table) => find_rows(table)?,
-        None => Machine::keys().iter().map(KeyRow::new).collect(),
+        None => Machine::documented_keys().iter().map(KeyRow::new).collect(),
     };
     let cells = rows.iter().map(|row| {
         [
@@ -128,11 +128,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 fn find_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
-    let all = Machine::keys().iter().map(KeyRow::new);
+    let all = Machine::documented_keys().iter().map(KeyRow::new);
     let rows: Vec<_> = all.filter(|row| row.table == table).collect();
     if rows.is_empty() {
         let mut tables: Vec<&str> = Vec::new();
-        for key in Machine::keys() {
+        for key in Machine::documented_keys() {
             let table = KeyRow::new(key).table;
             if !tables.contains(&table) {
                 tables.push(table);
@@ -140,7 +140,7 @@ fn find_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
         }
         bail!(
             "machine files have no table '{table}'{}",
-            suggestion(table, &tables)
+            suggestion_with_known_names(table, &tables)
         );
     }
     Ok(rows)

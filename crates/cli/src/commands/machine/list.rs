@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::builtin_names;
+use wakepath_hardware::machine::builtin_machine_names;
 use wakepath_hardware::recorded;
 
 use crate::output::{self, Format, Screen};
@@ -70,14 +70,14 @@ impl ListedMachine {
 }
 
 fn list_machines() -> anyhow::Result<Vec<ListedMachine>> {
-    let modelled = builtin_names().map(|name| {
+    let modelled = builtin_machine_names().map(|name| {
         let machine = Machine::find(name)?;
         Ok(ListedMachine {
             cpus: Some(machine.cpus()),
             ..ListedMachine::named(MachineKind::Modelled, machine.name, machine.title)
         })
     });
-    let recorded = recorded::systems().iter().map(|system| {
+    let recorded = recorded::builtin_recorded_systems().iter().map(|system| {
         let title = format!("{}, Linux {}", system.cpu_model, system.kernel);
         let entry = ListedMachine::named(MachineKind::Recorded, system.name.clone(), title);
         Ok(match &system.processor {
@@ -91,7 +91,7 @@ fn list_machines() -> anyhow::Result<Vec<ListedMachine>> {
             },
         })
     });
-    let driver = recorded::intel_idle_tables().iter().map(|table| {
+    let driver = recorded::builtin_intel_idle_tables().iter().map(|table| {
         let (name, source) = (table.name.clone(), table.source.clone());
         Ok(ListedMachine::named(MachineKind::Driver, name, source))
     });

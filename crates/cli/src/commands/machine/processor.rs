@@ -76,7 +76,7 @@ fn tdp_in_words(tdp_w: &Figure) -> String {
         Origin::Default => "TDP: not known".to_owned(),
         Origin::Assumed(why) => format!("TDP: {watts} W assumed: {why}"),
         Origin::Table => format!("TDP: {watts} W"),
-        origin => format!("TDP: {watts} W ({})", origin.reason("")),
+        origin => format!("TDP: {watts} W ({})", origin.describe_origin("")),
     }
 }
 

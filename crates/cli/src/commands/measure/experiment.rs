@@ -155,7 +155,7 @@ pub(in crate::commands) fn parse_size(text: &str) -> anyhow::Result<u64> {
         "t" => Some(1 << 20),
         _ => None,
     };
-    let size = quantity::whole(number)
+    let size = quantity::parse_whole_number(number)
         .zip(mib)
         .and_then(|(number, mib)| number.checked_mul(mib)?.checked_mul(1 << 20));
     size.ok_or_else(|| anyhow::anyhow!("expected a size such as 256m or 4g"))

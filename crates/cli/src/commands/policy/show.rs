@@ -5,7 +5,7 @@ use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::Place;
 use wakepath_policies::profile::Profile;
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_sim::expanded;
+use wakepath_sim::expand_profile_for_machine;
 
 use super::kernels::Generation;
 use crate::output::{self, Format, Screen};
@@ -106,7 +106,7 @@ impl ShownSet {
     fn new(set: &PolicySet, machine: Option<&Machine>) -> anyhow::Result<Self> {
         let (named, notes) = match machine {
             Some(machine) => {
-                let expanded = expanded(machine, set)?;
+                let expanded = expand_profile_for_machine(machine, set)?;
                 let set = match machine.kernel {
                     Some(kernel) => expanded.set.on_kernel(kernel),
                     None => expanded.set,

@@ -56,7 +56,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let cpu = args.cpu.unwrap_or(0);
     let name = file.display().to_string();
-    let input = wakepath_files::open(file).with_context(|| name.clone())?;
+    let input = wakepath_files::open_regular_file(file).with_context(|| name.clone())?;
     let answers = read_decisions(BufReader::new(input), &name)?;
     let log = read_calls(args, recording, cpu)?;
     ensure!(
@@ -92,7 +92,7 @@ fn read_calls(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Resul
         !log.is_empty(),
         "CPU {cpu} has no idle period in {}; --cpu can be {}",
         args.trace.display(),
-        cpus::list(&replayed.report.cpus)
+        cpus::format_cpu_list(&replayed.report.cpus)
     );
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
     let (states, tick) = recording.states_of(cpu);

@@ -219,7 +219,7 @@ fn with_calls(
             "CPU {} has no idle period in {}; --cpu can be {}",
             args.cpu.unwrap_or(0),
             args.trace.display(),
-            cpus::list(&of_all.report.cpus)
+            cpus::format_cpu_list(&of_all.report.cpus)
         );
         Ok(())
     })

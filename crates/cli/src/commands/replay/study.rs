@@ -22,7 +22,7 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
         Machine::find(machine)?;
     }
     if let Some(path) = &args.states {
-        for text in GivenStates::open(path)?.notes {
+        for text in GivenStates::read_path(path)?.notes {
             note!("{}: {text}", path.display());
         }
     }

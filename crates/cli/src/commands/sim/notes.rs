@@ -49,7 +49,7 @@ pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
                 [_, _, _, _, ..] => steady_change(&drifts)?,
                 // With too few runs for an interval between runs, each run's own interval counts.
                 runs => {
-                    let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
+                    let sure = |run: &Run| Some(run.drift.filter(Drift::is_significant)?.percent);
                     let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
                     median(sure?)?
                 }
@@ -157,7 +157,12 @@ fn reached_percent(result: &SimulatedPolicy) -> Option<f64> {
     let shares: Option<Vec<f64>> = result
         .runs
         .iter()
-        .map(|run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp))
+        .map(|run| {
+            run.rates
+                .iter()
+                .map(RateRun::achieved_share)
+                .min_by(f64::total_cmp)
+        })
         .collect();
     Some(100.0 * median(shares?)?)
 }

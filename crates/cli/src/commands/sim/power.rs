@@ -42,7 +42,7 @@ pub(super) fn write_power(
     });
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
     let scope = runs.find_map(|run| run.energy.as_ref()?.scope);
-    let counts = scope.map_or_else(String::new, |scope| format!(" ({})", scope.name()));
+    let counts = scope.map_or_else(String::new, |scope| format!(" ({})", scope.description()));
     writeln!(
         out,
         "\nMean power by component in {}{counts}, first run\n",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use wakepath_trace::task_io::{RequestSize, TaskIo, TaskIoProfile};
-use wakepath_units::printable::one_line;
+use wakepath_units::printable::escape_for_one_line;
 
 /// A task with fewer requests is no load.
 pub(super) const FEWEST_REQUESTS: u64 = 10;
@@ -70,7 +70,7 @@ fn job_name(io: &TaskIo, task: u32) -> String {
 }
 
 fn all_requests(io: &TaskIo) -> u64 {
-    io.requests(false) + io.requests(true)
+    io.count_requests(false) + io.count_requests(true)
 }
 
 /// The job file.
@@ -79,7 +79,7 @@ pub(super) fn write_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'
     let mut text = format!(
         "; Made by wakepath workload extract of {}: each task is a closed loop.\n\
          [global]\ndirect=1\ntime_based=1\nruntime={seconds}s\n",
-        one_line(recording)
+        escape_for_one_line(recording)
     );
     for job in jobs {
         write_job(&mut text, job);
@@ -89,7 +89,7 @@ pub(super) fn write_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'
 
 fn write_job(text: &mut String, job: &Job<'_>) {
     let io = job.io;
-    let [reads, writes] = [io.requests(false), io.requests(true)];
+    let [reads, writes] = [io.count_requests(false), io.count_requests(true)];
     let mut lines = vec![format!(
         "; task {}: {reads} reads, {writes} writes",
         job.task
@@ -115,7 +115,11 @@ fn write_job(text: &mut String, job: &Job<'_>) {
 /// fio's `rw`: sequential if most requests follow the last.
 fn pattern(io: &TaskIo) -> &'static str {
     let sequential = 2 * io.sequential > all_requests(io);
-    match (io.requests(false) > 0, io.requests(true) > 0, sequential) {
+    match (
+        io.count_requests(false) > 0,
+        io.count_requests(true) > 0,
+        sequential,
+    ) {
         (true, true, true) => "rw",
         (true, true, false) => "randrw",
         (true, false, true) => "read",

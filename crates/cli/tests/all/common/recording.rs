@@ -9,7 +9,7 @@ pub(crate) fn read(path: &Path) -> (Metadata, Vec<Event>) {
     let mut reader = Reader::open(path).unwrap();
     let mut events = Vec::new();
     reader
-        .for_each(|event| -> Result<(), RecordingError> {
+        .for_each_event(|event| -> Result<(), RecordingError> {
             events.push(event);
             Ok(())
         })

@@ -1,31 +1,32 @@
-//! The 4096 bytes printed by `nvme id-ctrl -b`.
+//! Decodes the 4096 bytes that `nvme id-ctrl -b` prints.
 
 use super::printed::{
-    IdCtrlProblem, Printed, SIZE, checked_npss, max_power, rank, scaled_power, string,
+    IdCtrlProblem, Printed, SIZE, check_npss, decode_max_power, decode_scaled_power, mask_rank,
+    trim_and_clean,
 };
 use crate::drive::PowerState;
 
-pub(super) fn read(data: &[u8]) -> Result<Printed, IdCtrlProblem> {
+pub(super) fn decode_identify_structure(data: &[u8]) -> Result<Printed, IdCtrlProblem> {
     if data.len() != SIZE {
         return Err(IdCtrlProblem::Size(data.len()));
     }
-    let model = string(&String::from_utf8_lossy(&data[24..64]));
+    let model = trim_and_clean(&String::from_utf8_lossy(&data[24..64]));
     let vendor = u16_at(data, 0);
     if model.is_empty() && vendor == 0 {
         return Err(IdCtrlProblem::Blank);
     }
-    let npss = checked_npss(data[263].into())?;
+    let npss = check_npss(data[263].into())?;
     let descriptors = data[2048..].chunks_exact(32);
     Ok(Printed {
         model: Some(model),
-        firmware: Some(string(&String::from_utf8_lossy(&data[64..72]))),
+        firmware: Some(trim_and_clean(&String::from_utf8_lossy(&data[64..72]))),
         vendor_id: Some(vendor),
         subsystem_vendor_id: Some(u16_at(data, 2)),
         npss: Some(npss),
         apsta: Some(data[265] != 0),
         states: descriptors
             .take(usize::from(npss) + 1)
-            .map(power_state)
+            .map(decode_power_state)
             .collect(),
         coarse_powers: false,
     })
@@ -40,19 +41,19 @@ fn u32_at(data: &[u8], at: usize) -> u32 {
 }
 
 /// Decodes the 32 bytes of a power state descriptor.
-fn power_state(descriptor: &[u8]) -> PowerState {
+fn decode_power_state(descriptor: &[u8]) -> PowerState {
     let flags = descriptor[3];
     let (idle, active) = (u16_at(descriptor, 16), u16_at(descriptor, 20));
     PowerState {
-        max_power: max_power(u16_at(descriptor, 0).into(), flags & 1 != 0),
+        max_power: decode_max_power(u16_at(descriptor, 0).into(), flags & 1 != 0),
         non_operational: flags & 2 != 0,
         entry_latency_us: u32_at(descriptor, 4),
         exit_latency_us: u32_at(descriptor, 8),
-        read_throughput_rank: rank(descriptor[12].into()),
-        read_latency_rank: rank(descriptor[13].into()),
-        write_throughput_rank: rank(descriptor[14].into()),
-        write_latency_rank: rank(descriptor[15].into()),
-        idle_power: scaled_power(idle.into(), (descriptor[18] >> 6).into()),
-        active_power: scaled_power(active.into(), (descriptor[22] >> 6).into()),
+        read_throughput_rank: mask_rank(descriptor[12].into()),
+        read_latency_rank: mask_rank(descriptor[13].into()),
+        write_throughput_rank: mask_rank(descriptor[14].into()),
+        write_latency_rank: mask_rank(descriptor[15].into()),
+        idle_power: decode_scaled_power(idle.into(), (descriptor[18] >> 6).into()),
+        active_power: decode_scaled_power(active.into(), (descriptor[22] >> 6).into()),
     }
 }

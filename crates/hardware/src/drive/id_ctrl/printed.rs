@@ -7,27 +7,27 @@ use crate::drive::power_states::{Drive, MAX_POWER_STATES, PowerState};
 /// Size of the Identify Controller data structure in bytes.
 pub const SIZE: usize = 4096;
 
-/// Accepted formats, for messages.
+/// The accepted forms of a drive's description, for messages.
 const FORMS: &str = "the output of `nvme id-ctrl` (with -b, with -o json, or text) or of `smartctl -a` or `-c` (text, \
      or JSON with -j) or of `nvmecontrol power -l`, or the lines of its power states alone";
 
 /// A drive as a tool printed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredDrive {
-    /// The drive as printed, with assumptions for missing facts.
+    /// The drive as printed, with assumptions for facts that are missing.
     pub drive: Drive,
-    /// The model name was not printed, so that the drive is called after its file.
+    /// Whether the model name was not printed, so that the drive is called after its file.
     pub unnamed: bool,
-    /// The number of power states was not printed; all printed states count.
+    /// Whether the number of power states was not printed; then all printed states count.
     pub npss_assumed: bool,
-    /// An old nvme-cli printed idle and active powers with the wrong hundredths, so that they are not known.
+    /// Whether an old nvme-cli printed idle and active powers with the wrong hundredths, so that they are not known.
     pub coarse_powers: bool,
 }
 
 impl DeclaredDrive {
-    /// Assumptions for facts that were not printed, as a sentence; `None` without assumptions. APST support is
+    /// A sentence about facts that were not printed and are assumed; `None` without assumptions. APST support is
     /// reported elsewhere.
-    pub fn assumptions(&self) -> Option<String> {
+    pub fn describe_assumptions(&self) -> Option<String> {
         let states = usize::from(self.drive.npss) + 1;
         let all = format!("npss is not in it, and the {states} power states in it count as all");
         let coarse = "its idle and active powers all end in .02 W, as nvme-cli up to 1.11 prints any; they count as unknown";
@@ -44,69 +44,69 @@ impl DeclaredDrive {
     }
 }
 
-/// Error for a dump without a usable drive.
+/// Why a dump describes no usable drive, with the place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {problem}", .line.map(|l| format!(":{l}")).unwrap_or_default())]
 pub struct IdCtrlError {
-    /// The file, as the caller named it.
+    /// Name of the dump's file, as the caller gave it.
     pub file: String,
-    /// The line, counted from 1, where the form has lines and the problem a place.
+    /// Number of the line, from 1, where the form has lines and the problem a place.
     pub line: Option<usize>,
-    /// The fault in the dump.
+    /// What is wrong with the dump.
     pub problem: IdCtrlProblem,
 }
 
-/// Faults of a dump.
+/// What can be wrong with a dump of a drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdCtrlProblem {
     /// The dump is empty.
     #[error("the file is empty, expected {FORMS}")]
     Empty,
-    /// Binary, but not as long as the data structure.
+    /// The dump is binary, but not as long as the data structure.
     #[error("{0} bytes, expected the {SIZE} of `nvme id-ctrl -b`")]
     Size(usize),
-    /// Neither vendor nor model.
+    /// The dump names neither vendor nor model.
     #[error("not an Identify Controller dump: vendor id and model are empty")]
     Blank,
-    /// Text of another kind.
+    /// The dump is text of another kind.
     #[error("no power states of an NVMe drive in it; expected {FORMS}")]
     Foreign,
-    /// smartctl's words on a drive that has no APST.
+    /// The dump is smartctl's of a drive on another bus than NVMe, which has no APST.
     #[error("it describes a {0} drive; APST and these power states are of NVMe drives only")]
     OtherBus(&'static str),
     /// The dump describes a drive without power states.
     #[error("it describes an NVMe drive without its power states; expected {FORMS}")]
     NoStates,
-    /// More states than NVMe allows.
+    /// The dump has more power states than NVMe allows.
     #[error("npss is {0}, but 31 is the last possible power state")]
     TooManyStates(u64),
-    /// The states do not fit npss.
+    /// The number of power states does not fit `npss`.
     #[error("npss {npss} means {} power states, but {found} are listed", .npss + 1)]
     StateCount {
-        /// The drive's last state.
+        /// Index of the drive's last power state, by `npss`.
         npss: usize,
-        /// Number of states present.
+        /// Number of power states in the dump.
         found: usize,
     },
-    /// States are left out between others.
+    /// The dump leaves power states out between others.
     #[error(
         "power state {found} follows where {expected} is expected; all states from 0 on are needed"
     )]
     MissingState {
-        /// Number of the state present.
+        /// Index of the power state that is there.
         found: usize,
-        /// Number of the missing state.
+        /// Index of the power state that is missing.
         expected: usize,
     },
-    /// A state occurs twice.
+    /// A power state occurs twice with different figures.
     #[error(
         "power state {0} is there a second time, with other values: the text has two drives. Give one of them"
     )]
     TwoDrives(usize),
-    /// Output of several machines.
+    /// The dump has the output of several machines.
     #[error(transparent)]
     SeveralHosts(pasted::SeveralHosts),
-    /// The JSON parser's complaint.
+    /// The text is no JSON: the parser's message.
     #[error("column {column}: not valid JSON: {what}")]
     Json {
         /// Column, counted from 1.
@@ -114,7 +114,7 @@ pub enum IdCtrlProblem {
         /// The parser's message.
         what: String,
     },
-    /// A field with an impossible value.
+    /// A field of the dump has an impossible value.
     #[error("{field} is {found}, expected {expected}")]
     Field {
         /// The field.
@@ -129,7 +129,7 @@ pub enum IdCtrlProblem {
 /// A problem with its line, before the file's name is known.
 pub(super) type Located = (Option<usize>, IdCtrlProblem);
 
-/// Facts found in a dump, before checks for missing ones.
+/// Facts about a drive as found in a dump, before missing ones are noticed.
 #[derive(Default)]
 pub(super) struct Printed {
     pub(super) model: Option<String>,
@@ -143,8 +143,8 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    /// Takes idle and active powers that end in 0.02 W for unknown.
-    pub(super) fn forget_coarse_powers(&mut self) {
+    /// Takes idle and active powers that end in 0.02 W for unknown, which an old nvme-cli printed wrong.
+    pub(super) fn forget_powers_with_wrong_decimals(&mut self) {
         for state in &mut self.states {
             for power in [&mut state.idle_power, &mut state.active_power] {
                 *power = power.filter(|power| power.0 % 1_000_000 != 20_000);
@@ -153,7 +153,7 @@ impl Printed {
         self.coarse_powers = true;
     }
 
-    pub(super) fn complete(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
+    pub(super) fn complete_and_check(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
         let found = self.states.len();
         let Some(last) = found.checked_sub(1) else {
             return Err(match self.npss {
@@ -170,7 +170,7 @@ impl Printed {
                 return Err(IdCtrlProblem::StateCount { npss, found });
             }
             Some(npss) => npss,
-            None => checked_npss(last as u64)?,
+            None => check_npss(last as u64)?,
         };
         let model = self.model.filter(|model| !model.is_empty());
         Ok(DeclaredDrive {
@@ -191,7 +191,7 @@ impl Printed {
     }
 }
 
-pub(super) fn checked_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
+pub(super) fn check_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
     if npss < MAX_POWER_STATES as u64 {
         Ok(npss as u8)
     } else {
@@ -199,14 +199,14 @@ pub(super) fn checked_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
     }
 }
 
-/// The maximum power: `MP` in 0.0001 W if `MXPS` is set, else in 0.01 W.
-pub(super) fn max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
+/// Decodes the maximum power: `MP` in 0.0001 W if `MXPS` is set, else in 0.01 W.
+pub(super) fn decode_max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
     let unit = if is_fine { 100 } else { 10_000 };
     (value != 0).then_some(Microwatts(value * unit))
 }
 
-/// Idle or active power: scale 1 is 0.0001 W, 2 is 0.01 W, 0 is "not reported", 3 is reserved.
-pub(super) fn scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
+/// Decodes an idle or active power: scale 1 is 0.0001 W, 2 is 0.01 W, 0 is "not reported", 3 is reserved.
+pub(super) fn decode_scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
     let unit = match scale {
         1 => 100,
         2 => 10_000,
@@ -215,13 +215,13 @@ pub(super) fn scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
     (value != 0).then_some(Microwatts(value * unit))
 }
 
-/// Ranks are 5 bits wide; the others are reserved.
-pub(super) fn rank(value: u64) -> u8 {
+/// Cuts a rank to its 5 bits; the others are reserved.
+pub(super) fn mask_rank(value: u64) -> u8 {
     (value & 0x1f) as u8
 }
 
-/// A fixed-width string without padding. Characters unfit for terminals become replacement characters.
-pub(super) fn string(text: &str) -> String {
+/// A fixed-width string of the dump without padding. Characters unfit for terminals become replacement characters.
+pub(super) fn trim_and_clean(text: &str) -> String {
     text.trim_end_matches([' ', '\0', '\r', '\n', '\t'])
         .chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -230,8 +230,8 @@ pub(super) fn string(text: &str) -> String {
 
 pub(super) const LATENCY: &str = "microseconds from 0 to 4294967295";
 
-/// Undoes the signed printing of 32-bit latencies by some releases of nvme-cli.
-pub(super) fn unwrapped_latency(value: i64) -> Option<u32> {
+/// Undoes the signed printing of 32-bit latencies by some releases of nvme-cli; `None` for impossible values.
+pub(super) fn undo_signed_latency(value: i64) -> Option<u32> {
     u32::try_from(value)
         .ok()
         .or_else(|| i32::try_from(value).ok().map(|v| v as u32))

@@ -58,16 +58,16 @@ const JSON: &str = r#"{"vid":5559,"ssvid":4136,"mn":"PC SN530   ","fr":"HPS2    
  "active_power_work":2,"active_scale":2}]}"#;
 
 fn read(text: &str) -> Drive {
-    parse("dump", text.as_bytes()).unwrap().drive
+    parse_dump("dump", text.as_bytes()).unwrap().drive
 }
 
 fn error(data: impl AsRef<[u8]>) -> String {
-    parse("dump", data.as_ref()).unwrap_err().to_string()
+    parse_dump("dump", data.as_ref()).unwrap_err().to_string()
 }
 
 #[test]
 fn the_three_forms_say_the_same() {
-    let drive = parse("dump", &binary()).unwrap().drive;
+    let drive = parse_dump("dump", &binary()).unwrap().drive;
     assert_eq!(drive.model, "PC SN530");
     assert_eq!(drive.firmware, "HPS2");
     assert_eq!(drive.vendor_id, Some(0x15b7));
@@ -164,7 +164,7 @@ fn useless_json_is_named_with_its_place() {
 proptest! {
     #[test]
     fn no_input_panics(data in prop::collection::vec(any::<u8>(), 0..5000)) {
-        let _ = parse("dump", &data);
+        let _ = parse_dump("dump", &data);
     }
 
     #[test]
@@ -172,8 +172,8 @@ proptest! {
         let original = if json { JSON } else { TEXT };
         let at = at.min(original.len());
         let text = format!("{}{with}{}", &original[..at], &original[at..]);
-        let _ = parse("dump", text.as_bytes());
-        let _ = parse("dump", &original.as_bytes()[..at]);
+        let _ = parse_dump("dump", text.as_bytes());
+        let _ = parse_dump("dump", &original.as_bytes()[..at]);
     }
 
     #[test]
@@ -181,7 +181,7 @@ proptest! {
         data[0] = 1;
         data[100] = 0;
         data[263] %= 32;
-        let drive = parse("dump", &data).unwrap().drive;
+        let drive = parse_dump("dump", &data).unwrap().drive;
         prop_assert_eq!(drive.states.len(), usize::from(data[263]) + 1);
     }
 }
@@ -254,10 +254,10 @@ ps    1 : mp:0.1000W non-operational enlat:1000 exlat:1000 rrt:1 rrl:1
 
 #[test]
 fn lines_of_power_states_are_read_however_they_were_pasted() {
-    let found = parse("dump", LINES.as_bytes()).unwrap();
+    let found = parse_dump("dump", LINES.as_bytes()).unwrap();
     assert!(found.unnamed && found.npss_assumed && found.drive.apsta.is_none());
     assert_eq!(found.drive.model, "drive of dump");
-    let assumed = found.assumptions().unwrap();
+    let assumed = found.describe_assumptions().unwrap();
     assert!(
         assumed.contains("name") && assumed.contains("2 power states"),
         "{assumed}"
@@ -286,18 +286,23 @@ fn lines_of_power_states_are_read_however_they_were_pasted() {
         for order in [u16::to_le_bytes, u16::to_be_bytes] {
             let units = mark.encode_utf16().chain(LINES.encode_utf16());
             let wide: Vec<u8> = units.flat_map(order).collect();
-            assert_eq!(parse("dump", &wide).unwrap(), found);
+            assert_eq!(parse_dump("dump", &wide).unwrap(), found);
         }
     }
     let both = edited(|line| format!("a: {line}\n")) + &edited(|line| format!("b: {line}\n"));
-    let error = parse("dump", both.as_bytes()).unwrap_err().to_string();
+    let error = parse_dump("dump", both.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("machines (`a` and `b`)"), "{error}");
     let named = format!("mn        : EXAMPLE SSD\n[...]\n{LINES}");
-    let found = parse("dump", named.as_bytes()).unwrap();
+    let found = parse_dump("dump", named.as_bytes()).unwrap();
     assert_eq!(found.drive.model, "EXAMPLE SSD");
-    let assumed = found.assumptions().unwrap();
+    let assumed = found.describe_assumptions().unwrap();
     assert!(assumed.starts_with("npss is not in it"), "{assumed}");
-    assert_eq!(parse("dump", TEXT.as_bytes()).unwrap().assumptions(), None);
+    assert_eq!(
+        parse_dump("dump", TEXT.as_bytes())
+            .unwrap()
+            .describe_assumptions(),
+        None
+    );
 }
 
 #[test]
@@ -311,13 +316,18 @@ fn powers_whose_hundredths_an_old_tool_lost_are_unknown() {
             "idle_power:- active_power:0.5000W",
             "idle_power:- active_power:0.0200W",
         );
-    let found = parse("dump", old.as_bytes()).unwrap();
+    let found = parse_dump("dump", old.as_bytes()).unwrap();
     let first = &found.drive.states[0];
     assert_eq!((first.idle_power, first.active_power), (None, None));
-    assert!(found.assumptions().unwrap().contains("nvme-cli up to 1.11"));
+    assert!(
+        found
+            .describe_assumptions()
+            .unwrap()
+            .contains("nvme-cli up to 1.11")
+    );
     // By chance alone.
     for other in [old.replace("3.02W", "3.50W"), old.replace("0.02W", "-")] {
-        let found = parse("dump", other.as_bytes()).unwrap();
+        let found = parse_dump("dump", other.as_bytes()).unwrap();
         assert!(!found.coarse_powers && found.drive.states[0].active_power.is_some());
     }
 }
@@ -383,7 +393,7 @@ fn smartctl_is_read_as_text_and_as_json() {
         .collect::<Vec<String>>()
         .concat();
     assert_eq!(read(&rows).states, drive.states);
-    let npss_is_assumed = |text: &str| parse("dump", text.as_bytes()).unwrap().npss_assumed;
+    let npss_is_assumed = |text: &str| parse_dump("dump", text.as_bytes()).unwrap().npss_assumed;
     assert!(npss_is_assumed(&rows) && !npss_is_assumed(SMARTCTL));
     let json = r#"{"model_name":"EXAMPLE SSD","nvme_pci_vendor":{"id":6535,"subsystem_id":6535},
         "nvme_power_states":[
@@ -418,7 +428,7 @@ proptest! {
     #[test]
     fn no_damaged_smartctl_panics(at in 0..SMARTCTL.len(), with in "\\PC{0,4}") {
         let text = format!("{}{with}{}", &SMARTCTL[..at], &SMARTCTL[at..]);
-        let _ = parse("dump", text.as_bytes());
+        let _ = parse_dump("dump", text.as_bytes());
     }
 }
 
@@ -438,10 +448,10 @@ fn a_drive_of_another_bus_is_called_so() {
         (json("ATA"), "SATA"),
         (json("SCSI"), "SAS"),
     ] {
-        let problem = parse("dump", text.as_bytes()).unwrap_err().problem;
+        let problem = parse_dump("dump", text.as_bytes()).unwrap_err().problem;
         assert_eq!(problem, IdCtrlProblem::OtherBus(bus), "{text}");
     }
-    assert!(parse("dump", format!("{sata}{TEXT}").as_bytes()).is_ok());
+    assert!(parse_dump("dump", format!("{sata}{TEXT}").as_bytes()).is_ok());
 }
 
 #[test]
@@ -451,7 +461,7 @@ fn the_table_of_nvmecontrol_is_read() {
          --  --------  --------- --------- -- -- -- -- -------- -------- --\n\
          \u{20}0:  8.5000W    0.000ms   0.000ms  0  0  0  0  0.6300W  5.0000W 2\n\
          \u{20}1:  0.0500W*   2.210ms  11.500ms  1  2  3  4  0.0000W  0.0000W 0\n";
-    let found = parse("dump", text.as_bytes()).unwrap();
+    let found = parse_dump("dump", text.as_bytes()).unwrap();
     assert!(found.unnamed && !found.npss_assumed && found.drive.npss == 1);
     let [first, second] = &found.drive.states[..] else {
         panic!("{found:?}");
@@ -463,7 +473,9 @@ fn the_table_of_nvmecontrol_is_read() {
     assert_eq!((latencies, second.write_latency_rank), ((2210, 11_500), 4));
     assert_eq!(second.idle_power, None);
     let wrong = text.replace("2.210ms", "2.21ms");
-    let error = parse("dump", wrong.as_bytes()).unwrap_err().to_string();
+    let error = parse_dump("dump", wrong.as_bytes())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains("dump:7: state 1 Enter Lat is \"2.21ms\""),
         "{error}"
@@ -472,12 +484,12 @@ fn the_table_of_nvmecontrol_is_read() {
 
 #[test]
 fn tabs_and_decimal_commas_are_read() {
-    let found = parse("dump", TEXT.as_bytes()).unwrap();
+    let found = parse_dump("dump", TEXT.as_bytes()).unwrap();
     let tabs = TEXT.replace(" : ", "\t:\t");
-    assert_eq!(parse("dump", tabs.as_bytes()).unwrap(), found);
+    assert_eq!(parse_dump("dump", tabs.as_bytes()).unwrap(), found);
     let commas: String = LINES.split_inclusive([' ', '\n']).map(comma).collect();
-    let read = parse("dump", commas.as_bytes()).unwrap();
-    let expected = parse("dump", LINES.as_bytes()).unwrap();
+    let read = parse_dump("dump", commas.as_bytes()).unwrap();
+    let expected = parse_dump("dump", LINES.as_bytes()).unwrap();
     assert_eq!(read.drive.states, expected.drive.states);
 }
 

@@ -3,28 +3,29 @@
 use wakepath_units::pasted;
 
 use super::printed::{
-    IdCtrlProblem, LATENCY, Located, Printed, checked_npss, rank, string, unwrapped_latency,
+    IdCtrlProblem, LATENCY, Located, Printed, check_npss, mask_rank, trim_and_clean,
+    undo_signed_latency,
 };
 use crate::drive::{MAX_POWER_STATES, PowerState, watts};
 
-pub(super) fn read(text: &str) -> Result<Printed, Located> {
+pub(super) fn read_text(text: &str) -> Result<Printed, Located> {
     let mut reader = TextReader::default();
     for (number, line) in (1..).zip(text.lines()) {
         reader
-            .line(pasted::unquoted(line).1.trim(), number)
+            .take_line(pasted::quote_depth_and_text(line).1.trim(), number)
             .map_err(|problem| (Some(number), problem))?;
     }
-    let mut printed = reader.finish()?;
-    if has_coarse_powers(text) {
-        printed.forget_coarse_powers();
+    let mut printed = reader.finish_reading()?;
+    if has_wrong_power_decimals(text) {
+        printed.forget_powers_with_wrong_decimals();
     }
     Ok(printed)
 }
 
-/// Up to 1.11, nvme-cli prints `.02` for the hundredths of any idle or active power that has two decimals. One alone may
-/// be so by chance.
-fn has_coarse_powers(text: &str) -> bool {
-    let fields = text.lines().flat_map(state_fields);
+/// Whether idle and active powers have wrong hundredths. Up to 1.11, nvme-cli prints `.02` for the hundredths of any
+/// such power that has two decimals. One alone may be so by chance.
+fn has_wrong_power_decimals(text: &str) -> bool {
+    let fields = text.lines().flat_map(split_state_fields);
     let values = fields.filter_map(|(key, value)| {
         let (_, decimals) = value.trim_end_matches('W').split_once(['.', ','])?;
         (matches!(key, "idle_power" | "active_power") && decimals.len() == 2).then_some(decimals)
@@ -33,8 +34,9 @@ fn has_coarse_powers(text: &str) -> bool {
     decimals.len() > 1 && decimals.iter().all(|d| *d == "02")
 }
 
-/// Fields of a power state in a line: `key:value`, `key: value` or `key : value`; a unit behind a blank is left out.
-fn state_fields(line: &str) -> Vec<(&str, &str)> {
+/// Splits a line into fields of a power state: `key:value`, `key: value` or `key : value`; a unit behind a blank is
+/// left out.
+fn split_state_fields(line: &str) -> Vec<(&str, &str)> {
     let mut words = line
         .split_whitespace()
         .flat_map(|word| word.split_inclusive(':'))
@@ -53,15 +55,15 @@ fn state_fields(line: &str) -> Vec<(&str, &str)> {
     fields
 }
 
-/// What the lines read so far say.
+/// What the lines read so far say about the drive.
 #[derive(Default)]
 struct TextReader {
     printed: Printed,
-    /// A fact about a drive was found.
+    /// Whether a fact about a drive was found.
     known: bool,
-    /// The heading of smartctl's or nvmecontrol's table was found; the table lists all states.
+    /// Whether the heading of smartctl's or nvmecontrol's table was found; the table lists all states.
     has_table: bool,
-    /// The power state under construction.
+    /// The power state whose lines are being read.
     open: Option<OpenState>,
 }
 
@@ -70,7 +72,7 @@ struct OpenState {
     index: usize,
     line: usize,
     state: PowerState,
-    /// Fields seen so far, as bits.
+    /// Fields of the power state seen so far, as bits.
     seen: u8,
 }
 
@@ -95,70 +97,77 @@ const STATE_FIELDS: [&str; 11] = [
 ];
 
 impl TextReader {
-    fn line(&mut self, line: &str, number: usize) -> Result<(), IdCtrlProblem> {
-        if let Some(open) = self.open.as_mut().filter(|_| goes_on(line)) {
-            return open.fields(line);
+    fn take_line(&mut self, line: &str, number: usize) -> Result<(), IdCtrlProblem> {
+        if let Some(open) = self.open.as_mut().filter(|_| continues_state(line)) {
+            return open.take_fields(line);
         }
         self.has_table |= line.starts_with("St Op") && line.ends_with("Ex_Lat")
             || line.starts_with("#   Max pwr");
-        if let Some(state) = smartctl_state(line)?.or(nvmecontrol_state(line)?) {
-            self.close().map_err(|(_, problem)| problem)?;
-            return self.add(state.0, state.1);
+        if let Some(state) = parse_smartctl_row(line)?.or(parse_nvmecontrol_row(line)?) {
+            self.add_open_state().map_err(|(_, problem)| problem)?;
+            return self.add_state(state.0, state.1);
         }
         let Some((key, value)) = line.split_once(':') else {
             return Ok(());
         };
         let key = key.trim_end();
-        if let Some(index) = state_index(key) {
-            self.close().map_err(|(_, problem)| problem)?;
+        if let Some(index) = parse_state_key(key) {
+            self.add_open_state().map_err(|(_, problem)| problem)?;
             let mut open = OpenState::new(index?, number);
-            open.fields(value)?;
+            open.take_fields(value)?;
             self.open = Some(open);
             return Ok(());
         }
-        self.field(key, value)
+        self.take_drive_field(key, value)
     }
 
-    fn field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
+    fn take_drive_field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
         let printed = &mut self.printed;
         match key {
-            "vid" | "PCI Vendor ID" => printed.vendor_id = Some(pci_id(key, value)?),
+            "vid" | "PCI Vendor ID" => printed.vendor_id = Some(parse_pci_id(key, value)?),
             "ssvid" | "PCI Vendor Subsystem ID" => {
-                printed.subsystem_vendor_id = Some(pci_id(key, value)?);
+                printed.subsystem_vendor_id = Some(parse_pci_id(key, value)?);
             }
             "PCI Vendor/Subsystem ID" => {
-                printed.vendor_id = Some(pci_id(key, value)?);
+                printed.vendor_id = Some(parse_pci_id(key, value)?);
                 printed.subsystem_vendor_id = printed.vendor_id;
             }
-            // After the format's blank, nvme-cli's string may begin with more blanks.
-            "mn" => printed.model = Some(string(after_blank(value))),
-            "fr" => printed.firmware = Some(string(after_blank(value))),
-            "Model Number" => printed.model = Some(string(value.trim())),
-            "Firmware Version" => printed.firmware = Some(string(value.trim())),
-            "npss" => printed.npss = Some(checked_npss(text_number("npss", value, 255)?)?),
-            "apsta" => printed.apsta = Some(text_number("apsta", value, 255)? != 0),
+            // Behind the form's blank, nvme-cli's string may begin with more blanks.
+            "mn" => printed.model = Some(trim_and_clean(strip_leading_blank(value))),
+            "fr" => printed.firmware = Some(trim_and_clean(strip_leading_blank(value))),
+            "Model Number" => printed.model = Some(trim_and_clean(value.trim())),
+            "Firmware Version" => printed.firmware = Some(trim_and_clean(value.trim())),
+            "npss" => {
+                printed.npss = Some(check_npss(parse_decimal_or_hexadecimal(
+                    "npss", value, 255,
+                )?)?)
+            }
+            "apsta" => {
+                printed.apsta = Some(parse_decimal_or_hexadecimal("apsta", value, 255)? != 0)
+            }
             _ => return Ok(()),
         }
         self.known = true;
         Ok(())
     }
 
-    /// Takes the state that was being read.
-    fn close(&mut self) -> Result<(), Located> {
+    /// Adds the power state whose lines were being read, which is now complete.
+    fn add_open_state(&mut self) -> Result<(), Located> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
         let line = Some(open.line);
-        open.check().map_err(|problem| (line, problem))?;
-        self.add(open.index, open.state)
+        open.check_is_complete()
+            .map_err(|problem| (line, problem))?;
+        self.add_state(open.index, open.state)
             .map_err(|problem| (line, problem))
     }
 
-    /// A state that was printed. The same may come again, as where two tools printed one drive.
-    fn add(&mut self, index: usize, state: PowerState) -> Result<(), IdCtrlProblem> {
+    /// Adds a printed power state. The same state may come again, as where two tools printed one drive.
+    fn add_state(&mut self, index: usize, state: PowerState) -> Result<(), IdCtrlProblem> {
         let states = &mut self.printed.states;
         match states.get(index) {
-            Some(known) if is_like(known, &state) => Ok(()),
+            Some(known) if may_be_same_drive(known, &state) => Ok(()),
             Some(_) => Err(IdCtrlProblem::TwoDrives(index)),
             None if index >= MAX_POWER_STATES => Err(IdCtrlProblem::TooManyStates(index as u64)),
             None if index != states.len() => Err(IdCtrlProblem::MissingState {
@@ -172,8 +181,8 @@ impl TextReader {
         }
     }
 
-    fn finish(mut self) -> Result<Printed, Located> {
-        self.close()?;
+    fn finish_reading(mut self) -> Result<Printed, Located> {
+        self.add_open_state()?;
         if self.printed.states.is_empty() && !self.known {
             return Err((None, IdCtrlProblem::Foreign));
         }
@@ -182,29 +191,29 @@ impl TextReader {
             self.printed.npss,
             self.printed.states.len().checked_sub(1),
         ) {
-            self.printed.npss = Some(checked_npss(last as u64).map_err(|problem| (None, problem))?);
+            self.printed.npss = Some(check_npss(last as u64).map_err(|problem| (None, problem))?);
         }
         Ok(self.printed)
     }
 }
 
-/// Whether two descriptions of a state belong to the same drive.
-fn is_like(a: &PowerState, b: &PowerState) -> bool {
+/// Whether two descriptions of a power state can belong to the same drive.
+fn may_be_same_drive(a: &PowerState, b: &PowerState) -> bool {
     a.non_operational == b.non_operational
         && a.max_power == b.max_power
         && a.entry_latency_us == b.entry_latency_us
         && a.exit_latency_us == b.exit_latency_us
 }
 
-/// Whether the line continues the previous state.
-fn goes_on(line: &str) -> bool {
+/// Whether a line continues the power state of the line before.
+fn continues_state(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let key = first.split(':').next().unwrap_or_default();
     matches!(first, "operational" | "non-operational") || STATE_FIELDS.contains(&key)
 }
 
-/// The number in `ps    3`; `None`: the key is another one.
-fn state_index(key: &str) -> Option<Result<usize, IdCtrlProblem>> {
+/// Parses the index in `ps    3`; `None`: the key is another one.
+fn parse_state_key(key: &str) -> Option<Result<usize, IdCtrlProblem>> {
     let number = key.strip_prefix("ps").or(key.strip_prefix("PS"))?.trim();
     let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| {
@@ -226,7 +235,7 @@ impl OpenState {
         }
     }
 
-    fn fields(&mut self, line: &str) -> Result<(), IdCtrlProblem> {
+    fn take_fields(&mut self, line: &str) -> Result<(), IdCtrlProblem> {
         for word in line.split_whitespace() {
             match word {
                 "operational" => self.seen |= SEEN_MODE,
@@ -237,12 +246,12 @@ impl OpenState {
                 _ => {}
             }
         }
-        state_fields(line)
+        split_state_fields(line)
             .into_iter()
-            .try_for_each(|(key, value)| self.field(key, value))
+            .try_for_each(|(key, value)| self.take_field(key, value))
     }
 
-    fn field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
+    fn take_field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
         let state = &mut self.state;
         let place = Place {
             name: format!("ps {} {key}", self.index),
@@ -250,30 +259,30 @@ impl OpenState {
         };
         match key {
             "mp" => {
-                state.max_power = place.power()?;
+                state.max_power = place.parse_watts_or_dash()?;
                 self.seen |= SEEN_POWER;
             }
             "enlat" => {
-                state.entry_latency_us = place.latency()?;
+                state.entry_latency_us = place.parse_latency_us()?;
                 self.seen |= SEEN_ENTRY;
             }
             "exlat" => {
-                state.exit_latency_us = place.latency()?;
+                state.exit_latency_us = place.parse_latency_us()?;
                 self.seen |= SEEN_EXIT;
             }
-            "rrt" => state.read_throughput_rank = place.rank()?,
-            "rrl" => state.read_latency_rank = place.rank()?,
-            "rwt" => state.write_throughput_rank = place.rank()?,
-            "rwl" => state.write_latency_rank = place.rank()?,
-            "idle_power" => state.idle_power = place.power()?,
-            "active_power" => state.active_power = place.power()?,
+            "rrt" => state.read_throughput_rank = place.parse_rank()?,
+            "rrl" => state.read_latency_rank = place.parse_rank()?,
+            "rwt" => state.write_throughput_rank = place.parse_rank()?,
+            "rwl" => state.write_latency_rank = place.parse_rank()?,
+            "idle_power" => state.idle_power = place.parse_watts_or_dash()?,
+            "active_power" => state.active_power = place.parse_watts_or_dash()?,
             _ => {}
         }
         Ok(())
     }
 
-    /// The state must have told what planning needs.
-    fn check(&self) -> Result<(), IdCtrlProblem> {
+    /// Checks that the power state has everything that planning needs.
+    fn check_is_complete(&self) -> Result<(), IdCtrlProblem> {
         let fields = [
             (SEEN_POWER, "mp"),
             (SEEN_MODE, "mode"),
@@ -293,7 +302,7 @@ impl OpenState {
 
 /// A row of smartctl's table of power states, such as ` 3 -   0.0500W  -  -  3  3  3  3  5000  10000`, as its index and
 /// state; `None`: the line is something else.
-fn smartctl_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
+fn parse_smartctl_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [index, mode @ ("+" | "-"), max, rest @ ..] = &words[..] else {
         return Ok(None);
@@ -317,23 +326,23 @@ fn smartctl_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProbl
         });
     };
     let state = PowerState {
-        max_power: place("Max", max).power()?,
+        max_power: place("Max", max).parse_watts_or_dash()?,
         non_operational: *mode == "-",
-        entry_latency_us: place("Ent_Lat", entry).latency()?,
-        exit_latency_us: place("Ex_Lat", exit).latency()?,
-        read_throughput_rank: place("RT", rt).rank()?,
-        read_latency_rank: place("RL", rl).rank()?,
-        write_throughput_rank: place("WT", wt).rank()?,
-        write_latency_rank: place("WL", wl).rank()?,
-        idle_power: place("Idle", idle).power()?,
-        active_power: place("Active", active).power()?,
+        entry_latency_us: place("Ent_Lat", entry).parse_latency_us()?,
+        exit_latency_us: place("Ex_Lat", exit).parse_latency_us()?,
+        read_throughput_rank: place("RT", rt).parse_rank()?,
+        read_latency_rank: place("RL", rl).parse_rank()?,
+        write_throughput_rank: place("WT", wt).parse_rank()?,
+        write_latency_rank: place("WL", wl).parse_rank()?,
+        idle_power: place("Idle", idle).parse_watts_or_dash()?,
+        active_power: place("Active", active).parse_watts_or_dash()?,
     };
     Ok(Some((index, state)))
 }
 
 /// A row of `nvmecontrol power -l`, such as ` 3:  0.0500W*   5.000ms  10.000ms  3  3  3  3  0.0000W  0.0000W 0`, as its index
 /// and state; `None`: the line is something else.
-fn nvmecontrol_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
+fn parse_nvmecontrol_row(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [
         index,
@@ -360,68 +369,68 @@ fn nvmecontrol_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlPr
         value,
     };
     let state = PowerState {
-        max_power: place("Max pwr", max.trim_end_matches('*')).power()?,
+        max_power: place("Max pwr", max.trim_end_matches('*')).parse_watts_or_dash()?,
         non_operational: max.ends_with('*'),
-        entry_latency_us: place("Enter Lat", entry).milliseconds()?,
-        exit_latency_us: place("Exit Lat", exit).milliseconds()?,
-        read_throughput_rank: place("RT", rrt).rank()?,
-        read_latency_rank: place("RL", rrl).rank()?,
-        write_throughput_rank: place("WT", rwt).rank()?,
-        write_latency_rank: place("WL", rwl).rank()?,
-        idle_power: place("Idle Pwr", idle).power()?,
-        active_power: place("Act Pwr", active).power()?,
+        entry_latency_us: place("Enter Lat", entry).parse_ms_as_us()?,
+        exit_latency_us: place("Exit Lat", exit).parse_ms_as_us()?,
+        read_throughput_rank: place("RT", rrt).parse_rank()?,
+        read_latency_rank: place("RL", rrl).parse_rank()?,
+        write_throughput_rank: place("WT", rwt).parse_rank()?,
+        write_latency_rank: place("WL", rwl).parse_rank()?,
+        idle_power: place("Idle Pwr", idle).parse_watts_or_dash()?,
+        active_power: place("Act Pwr", active).parse_watts_or_dash()?,
     };
     Ok(Some((index, state)))
 }
 
-/// A value in a power state, and the name for error messages.
+/// A value of a power state, with the field's name for error messages.
 struct Place<'a> {
     name: String,
     value: &'a str,
 }
 
 impl Place<'_> {
-    fn power(&self) -> Result<Option<wakepath_units::Microwatts>, IdCtrlProblem> {
+    fn parse_watts_or_dash(&self) -> Result<Option<wakepath_units::Microwatts>, IdCtrlProblem> {
         match self.value {
             "-" | "reserved" => Ok(None),
-            // Some locales print `5,00W`.
-            value => watts::parse(
+            // Some locales print powers as `5,00W`.
+            value => watts::parse_watts(
                 &value
                     .strip_suffix('W')
                     .unwrap_or(value)
                     .replacen(',', ".", 1),
             )
             .map(|power| Some(power).filter(|p| p.0 != 0))
-            .ok_or_else(|| self.wrong("watts such as 0.0500W")),
+            .ok_or_else(|| self.wrong_value_problem("watts such as 0.0500W")),
         }
     }
 
-    fn latency(&self) -> Result<u32, IdCtrlProblem> {
+    fn parse_latency_us(&self) -> Result<u32, IdCtrlProblem> {
         let number = self.value.parse().ok();
         number
-            .and_then(unwrapped_latency)
-            .ok_or_else(|| self.wrong(LATENCY))
+            .and_then(undo_signed_latency)
+            .ok_or_else(|| self.wrong_value_problem(LATENCY))
     }
 
-    /// A latency such as `0.210ms`, in microseconds.
-    fn milliseconds(&self) -> Result<u32, IdCtrlProblem> {
+    /// Parses a latency such as `0.210ms`, as microseconds.
+    fn parse_ms_as_us(&self) -> Result<u32, IdCtrlProblem> {
         let digits = self
             .value
             .strip_suffix("ms")
             .and_then(|ms| ms.split_once('.'));
         let us = digits.filter(|(_, thousandths)| thousandths.len() == 3);
         us.and_then(|(whole, thousandths)| format!("{whole}{thousandths}").parse().ok())
-            .ok_or_else(|| self.wrong("milliseconds such as 0.210ms"))
+            .ok_or_else(|| self.wrong_value_problem("milliseconds such as 0.210ms"))
     }
 
-    fn rank(&self) -> Result<u8, IdCtrlProblem> {
+    fn parse_rank(&self) -> Result<u8, IdCtrlProblem> {
         let number = self.value.parse::<u8>();
         number
-            .map(|n| rank(n.into()))
-            .map_err(|_| self.wrong("a rank from 0 to 31"))
+            .map(|n| mask_rank(n.into()))
+            .map_err(|_| self.wrong_value_problem("a rank from 0 to 31"))
     }
 
-    fn wrong(&self, expected: &'static str) -> IdCtrlProblem {
+    fn wrong_value_problem(&self, expected: &'static str) -> IdCtrlProblem {
         IdCtrlProblem::Field {
             field: self.name.clone(),
             found: format!("\"{}\"", self.value),
@@ -430,17 +439,17 @@ impl Place<'_> {
     }
 }
 
-/// The value without the blank of the form, which an editor may have made a tab.
-fn after_blank(value: &str) -> &str {
+/// The value without the form's blank behind the colon, which an editor may have made a tab.
+fn strip_leading_blank(value: &str) -> &str {
     value.strip_prefix([' ', '\t', '\u{a0}']).unwrap_or(value)
 }
 
-fn pci_id(field: &str, text: &str) -> Result<u16, IdCtrlProblem> {
-    Ok(text_number(field, text, 0xffff)? as u16)
+fn parse_pci_id(field: &str, text: &str) -> Result<u16, IdCtrlProblem> {
+    Ok(parse_decimal_or_hexadecimal(field, text, 0xffff)? as u16)
 }
 
-/// A decimal or `0x` number.
-fn text_number(field: &str, text: &str, most: u64) -> Result<u64, IdCtrlProblem> {
+/// Parses a decimal or `0x` number.
+fn parse_decimal_or_hexadecimal(field: &str, text: &str, most: u64) -> Result<u64, IdCtrlProblem> {
     let text = text.trim();
     let number = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),

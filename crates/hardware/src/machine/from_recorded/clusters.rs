@@ -2,15 +2,15 @@
 
 use wakepath_units::Kilohertz;
 
-use super::record::{Kind, Record, figure_if};
-use crate::machine::builtin::find_builtin;
+use super::record::{Kind, Record, figure_if_applicable};
+use crate::machine::builtin::load_builtin_machine;
 use crate::machine::{
     Cluster, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure, Opp, TurboLimit,
 };
 use crate::processor::Processor;
 use crate::recorded::{RecordedPolicy, RecordedSystem};
 
-/// Bus clock on x86 processors: the step between operating points.
+/// Bus clock of x86 processors, which is the step between operating points.
 const STEP_KHZ: usize = 100_000;
 
 /// How often an AMD processor looks at frequency requests, and what a change takes from then on.
@@ -20,13 +20,13 @@ const SLOTTED_TRANSITION_US: f64 = 371.0;
 const SLOTTED_TRANSITION_WHY: &str =
     "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms";
 
-/// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
+/// Number of kHz that acpi-cpufreq adds to the highest frequency to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
-/// One cluster for each socket, all alike; `policy`: the one with the highest frequency.
-pub(super) fn clusters(record: &Record<'_>, policy: &RecordedPolicy) -> Vec<Cluster> {
-    let sockets = record.processor().map_or(1, |p| p.sockets);
-    let first = cluster(record, record.cpus() / sockets, policy);
+/// Makes one cluster for each socket, all alike; `policy`: the cpufreq policy with the highest frequency.
+pub(super) fn socket_clusters(record: &Record<'_>, policy: &RecordedPolicy) -> Vec<Cluster> {
+    let sockets = record.known_processor().map_or(1, |p| p.sockets);
+    let first = socket_cluster(record, record.cpus() / sockets, policy);
     if sockets == 1 {
         return vec![first];
     }
@@ -38,32 +38,34 @@ pub(super) fn clusters(record: &Record<'_>, policy: &RecordedPolicy) -> Vec<Clus
         .collect()
 }
 
-fn cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster {
+fn socket_cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster {
     let like = &record.lender.cluster[0];
     let threads = threads_per_core(record, cpus);
-    let (frequencies, opps_assumed) = frequencies(policy, record.processor());
+    let (frequencies, opps_assumed) = operating_frequencies(policy, record.known_processor());
     // All Intel processors accept frequency requests alike.
-    let intel = find_builtin("xeon-e3-1240v5")
-        .and_then(|m| m.borrowed())
+    let intel = load_builtin_machine("xeon-e3-1240v5")
+        .and_then(|m| m.copy_with_assumed_figures())
         .ok()
         .filter(|_| matches!(record.kind, Kind::Client | Kind::Server));
     let clock = &intel.as_ref().unwrap_or(record.lender).cluster[0];
-    let cppc = record.processor().and_then(|p| p.cppc.as_ref());
+    let cppc = record.known_processor().and_then(|p| p.cppc.as_ref());
     // HWP's range of clocks hangs on the base clock.
     let has_hwp = policy.driver == "intel_pstate" && policy.epp.is_some() && policy.base.is_some();
-    let base = policy.base.map(|b| Figure::plain(f64::from(b.0) / 1e3));
+    let base = policy
+        .base
+        .map(|b| Figure::covered_by_table_source(f64::from(b.0) / 1e3));
     Cluster {
         name: "package".to_owned(),
         core: record.system.cpu_model.clone(),
         cpus,
         threads_per_core: threads,
-        smt_speedup: figure_if(threads > 1, &like.smt_speedup),
-        smt_poll_loss: figure_if(threads > 1, &like.smt_poll_loss),
+        smt_speedup: figure_if_applicable(threads > 1, &like.smt_speedup),
+        smt_poll_loss: figure_if_applicable(threads > 1, &like.smt_poll_loss),
         // Servers have a clock per core, clients and Arm's clusters one for all.
         clock_cpus: matches!(record.kind, Kind::Amd | Kind::Server).then_some(threads),
         capacity: 1024,
         capacity_assumed: None,
-        transition_latency_us: transition_latency(record, policy),
+        transition_latency_us: clock_transition_latency(record, policy),
         fixed_speed: false,
         clock_slot_us: match cppc {
             Some(_) => Figure::assumed(AMD_SLOT_US, AMD_SLOT_WHY),
@@ -71,10 +73,10 @@ fn cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster
         },
         clock_stall_us: clock.clock_stall_us.clone(),
         base_mhz: base.unwrap_or_default(),
-        turbo: turbo_limits(record.processor()),
+        turbo: turbo_limits(record.known_processor()),
         turbo_assumed: None,
-        hwp_ramp_ms: figure_if(has_hwp, &clock.hwp_ramp_ms),
-        hwp_full_at_percent: figure_if(has_hwp, &clock.hwp_full_at_percent),
+        hwp_ramp_ms: figure_if_applicable(has_hwp, &clock.hwp_ramp_ms),
+        hwp_full_at_percent: figure_if_applicable(has_hwp, &clock.hwp_full_at_percent),
         cppc: cppc.cloned(),
         opps: frequencies
             .into_iter()
@@ -88,14 +90,14 @@ fn cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster
         cluster_on_mw: like.cluster_on_mw.clone(),
         cluster_off_mw: like.cluster_off_mw.clone(),
         idle_state: Vec::new(),
-        source: record.source(),
+        source: record.source_of_plain_figures(),
     }
 }
 
-/// Hardware threads per core of every core in a cluster, whose cores are all alike.
+/// Number of hardware threads per core in a cluster, whose cores are all alike.
 fn threads_per_core(record: &Record<'_>, cpus: usize) -> usize {
     let lent = record.lender.cluster[0].threads_per_core;
-    match record.processor() {
+    match record.known_processor() {
         Some(processor) if processor.is_hybrid() => 1,
         Some(processor) => processor.threads_per_core,
         None if cpus.is_multiple_of(lent) => lent,
@@ -103,18 +105,18 @@ fn threads_per_core(record: &Record<'_>, cpus: usize) -> usize {
     }
 }
 
-fn transition_latency(record: &Record<'_>, policy: &RecordedPolicy) -> Figure {
+fn clock_transition_latency(record: &Record<'_>, policy: &RecordedPolicy) -> Figure {
     let declared_us = policy.transition_latency.0 as f64 / 1e3;
-    if record.processor().is_some_and(|p| p.cppc.is_some()) {
+    if record.known_processor().is_some_and(|p| p.cppc.is_some()) {
         Figure::assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
     } else if declared_us > 0.0 {
-        Figure::plain(declared_us)
+        Figure::covered_by_table_source(declared_us)
     } else {
         record.lender.cluster[0].transition_latency_us.clone()
     }
 }
 
-/// Turbo limits by active cores of a socket.
+/// Turbo limits by active cores of a socket, where known.
 fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
     let limits = processor.map_or(&[][..], |p| &p.turbo).iter();
     limits
@@ -125,9 +127,9 @@ fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
         .collect()
 }
 
-/// The operating points: those recorded, or else every step of the recorded range. With turbo the
+/// The frequencies of the operating points: those recorded, or else every step of the recorded range. With turbo the
 /// highest frequency is not in the list, or stands there as 1 MHz more than the one before.
-pub(super) fn frequencies(
+pub(super) fn operating_frequencies(
     policy: &RecordedPolicy,
     processor: Option<&Processor>,
 ) -> (Vec<Kilohertz>, Option<String>) {
@@ -154,7 +156,7 @@ pub(super) fn frequencies(
 
 /// Core types of a hybrid processor. A record leaves out repeated policies, so a new highest frequency marks the next
 /// core type. `None`: one type only, or a record that does not fit the processor.
-pub(super) fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
+pub(super) fn core_kinds_of_hybrid(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
     let processor = system.processor.as_ref().filter(|p| p.is_hybrid())?;
     let mut firsts = system.frequency.clone();
     firsts.sort_by_key(|policy| policy.policy);
@@ -165,21 +167,21 @@ pub(super) fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
     let kinds: Option<Vec<CoreKind>> = firsts
         .iter()
         .zip(ends)
-        .map(|(policy, end)| core_kind(processor, policy, fastest, end))
+        .map(|(policy, end)| core_kind_between(processor, policy, fastest, end))
         .collect();
     let biggest = processor.cpus() - processor.efficiency_cores;
     kinds.filter(|kinds| kinds.len() > 1 && kinds[0].cpus == biggest)
 }
 
-/// The core type whose CPUs begin with a policy's and go up to `end`; `None` if that is before the policy.
-fn core_kind(
+/// The core type whose CPUs are those from a policy's first up to `end`; `None` if that is before the policy.
+fn core_kind_between(
     processor: &Processor,
     policy: &RecordedPolicy,
     fastest: &RecordedPolicy,
     end: usize,
 ) -> Option<CoreKind> {
     let is_fastest = policy.max == fastest.max;
-    let (points, points_assumed) = frequencies(policy, None);
+    let (points, points_assumed) = operating_frequencies(policy, None);
     let (capacity, capacity_assumed) =
         match (policy.highest_performance, fastest.highest_performance) {
             _ if is_fastest => (1024, None),

@@ -1,10 +1,10 @@
 //! Idle states of a recorded system: declared by its kernel, true by what is published of similar processors.
 
-use super::record::{Kind, Record, SAPPHIRE_RAPIDS, figure_if};
+use super::record::{Kind, Record, SAPPHIRE_RAPIDS, figure_if_applicable};
 use crate::idle::IdleState;
 use crate::machine::{Figure, Machine, MachineIdleState, Scope};
 
-/// C1 stops the clock only; nobody declares more for it.
+/// Exit latency of C1, which stops the clock only; no driver declares more for it.
 const C1_EXIT_US: f64 = 2.0;
 
 /// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
@@ -20,8 +20,12 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
 /// Declared exit latencies with a higher ratio belong to different states.
 const FAR_APART: f64 = 10.0;
 
-/// The idle states of a recorded system; `package_exit_us`: the package's part of the deepest state's exit latency.
-pub(super) fn idle_states(record: &Record<'_>, package_exit_us: f64) -> Vec<MachineIdleState> {
+/// Makes the idle states of a recorded system; `package_exit_us`: the package's part of the deepest state's exit
+/// latency.
+pub(super) fn machine_idle_states(
+    record: &Record<'_>,
+    package_exit_us: f64,
+) -> Vec<MachineIdleState> {
     let states = record.idle.states.iter();
     let deepest = record.idle.states.len().saturating_sub(1);
     states
@@ -32,22 +36,22 @@ pub(super) fn idle_states(record: &Record<'_>, package_exit_us: f64) -> Vec<Mach
             } else {
                 0.0
             };
-            idle_state(record, state, package_us)
+            machine_idle_state(record, state, package_us)
         })
         .collect()
 }
 
-/// `package_us`: the part of the declared exit latency that is the package's.
-fn idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -> MachineIdleState {
+/// Makes an idle state. `package_us`: the part of the declared exit latency that is the package's.
+fn machine_idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -> MachineIdleState {
     let kind = record.kind;
     let declared = declared_exit_us(state);
     let like = find_similar_state(state, record.lender);
-    let lends_exit =
-        kind == Kind::Other || (kind == Kind::Amd && record.lender.name != kind.template());
+    let lends_exit = kind == Kind::Other
+        || (kind == Kind::Amd && record.lender.name != kind.template_machine_name());
     let (true_exit_us, exit_spread) = if lends_exit && !state.polling {
-        lend_exit(declared, like)
+        lent_exit_time_and_spread(declared, like)
     } else {
-        true_exit(record, state, package_us, like)
+        true_exit_and_spread(record, state, package_us, like)
     };
     MachineIdleState {
         name: state.name.clone(),
@@ -55,19 +59,19 @@ fn idle_state(record: &Record<'_>, state: &IdleState, package_us: f64) -> Machin
         polling: state.polling,
         mwait: like.mwait,
         disabled: state.disabled,
-        exit_latency_us: Figure::plain(declared),
-        target_residency_us: Figure::plain(state.target_residency.0 as f64 / 1e3),
+        exit_latency_us: Figure::covered_by_table_source(declared),
+        target_residency_us: Figure::covered_by_table_source(state.target_residency.0 as f64 / 1e3),
         true_entry_us: Figure::assumed(0.0, "inside the exit time"),
         true_exit_us,
         exit_spread,
         cold_start_kcycles: like.cold_start_kcycles.clone(),
-        power_mw: figure_if(like.polling == state.polling, &like.power_mw),
-        transition_mw: figure_if(like.polling == state.polling, &like.transition_mw),
-        source: record.source(),
+        power_mw: figure_if_applicable(like.polling == state.polling, &like.power_mw),
+        transition_mw: figure_if_applicable(like.polling == state.polling, &like.transition_mw),
+        source: record.source_of_plain_figures(),
     }
 }
 
-/// Declared exit latency in us.
+/// Exit latency that an idle state declares, in us.
 fn declared_exit_us(state: &IdleState) -> f64 {
     state.exit_latency.0 as f64 / 1e3
 }
@@ -92,13 +96,13 @@ fn find_similar_state<'a>(state: &IdleState, lender: &'a Machine) -> &'a Machine
         .unwrap_or(&lender.idle_state[0])
 }
 
-/// Whether two exit latencies in us are those of different states.
+/// Whether two exit latencies in us are so different that they belong to different states.
 fn are_far_apart(one_us: f64, other_us: f64) -> bool {
     one_us.max(other_us) > FAR_APART * one_us.min(other_us).max(1.0)
 }
 
-/// Exit time and spread, where the lender has more than the rule of thumb.
-fn lend_exit(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
+/// True exit time and its spread, as the lender has them, where it has more than the rule of thumb.
+fn lent_exit_time_and_spread(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
     // Up to a factor of 2 between declared latencies, the state is the same.
     let ratio = declared / like.exit_latency_us.value.max(1e-9);
     if (0.5..=2.0).contains(&ratio) {
@@ -108,8 +112,8 @@ fn lend_exit(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
     (Figure::assumed(declared / 2.0, why), Figure::default())
 }
 
-/// True exit time and spread; `package_us`: the package's part of the declared latency.
-fn true_exit(
+/// True exit time and its spread; `package_us`: the package's part of the declared latency.
+fn true_exit_and_spread(
     record: &Record<'_>,
     state: &IdleState,
     package_us: f64,
@@ -154,7 +158,7 @@ fn true_exit(
 
 /// Time for a server's package to power up: the part of the deepest state's declared exit latency caused by the
 /// package.
-pub(super) fn package_exit(record: &Record<'_>) -> Figure {
+pub(super) fn package_exit_time(record: &Record<'_>) -> Figure {
     let [.., core, deepest] = record.idle.states.as_slice() else {
         return Figure::default();
     };

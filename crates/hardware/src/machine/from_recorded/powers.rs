@@ -38,24 +38,24 @@ const SAPPHIRE_RAPIDS_PACKAGE_MW: [(f64, &str); 2] = [
     ),
 ];
 
-/// Built-in machines with a battery: their power at rest stands for others of their segment.
+/// Built-in machines with a battery, whose power at rest stands for others of their segment.
 const PORTABLE: [&str; 4] = ["laptop", "hybrid-i7-1260p", "ryzen-8840u", "apple-m1-pro"];
 
-/// Copies powers and voltages from another cluster.
-pub(super) fn take_power(cluster: &mut Cluster, like: &Cluster) {
+/// Copies powers and voltages to a cluster from another cluster.
+pub(super) fn copy_powers_and_voltages(cluster: &mut Cluster, like: &Cluster) {
     cluster.dynamic_power_uw_per_mhz_v2 = like.dynamic_power_uw_per_mhz_v2.clone();
     cluster.static_mw = like.static_mw.clone();
     cluster.cluster_on_mw = like.cluster_on_mw.clone();
     cluster.cluster_off_mw = like.cluster_off_mw.clone();
-    let lowest = end_voltage(like, like.opps.first(), &like.lowest_uv);
-    let highest = end_voltage(like, like.opps.last(), &like.highest_uv);
+    let lowest = voltage_at_end(like, like.opps.first(), &like.lowest_uv);
+    let highest = voltage_at_end(like, like.opps.last(), &like.highest_uv);
     if lowest.is_given() && highest.is_given() {
         (cluster.lowest_uv, cluster.highest_uv) = (lowest, highest);
     }
 }
 
-/// Voltage at an end of the operating points: the figure, or else that of the point itself.
-fn end_voltage(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
+/// Voltage at the slowest or fastest operating point: the figure, or else that of the point itself.
+fn voltage_at_end(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
     match point {
         Some(point) if !figure.is_given() && point.uv > 0 => {
             let why = format!("as the {} of the machine that lends its powers", like.core);
@@ -65,8 +65,8 @@ fn end_voltage(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
     }
 }
 
-/// A captured machine is one cluster whatever the number of sockets, so the package stands for all sockets.
-pub(super) fn package_of_sockets(machine: &mut Machine, sockets: usize) {
+/// Multiplies the package's power by the sockets: a captured machine is one cluster whatever their number.
+pub(super) fn multiply_package_by_sockets(machine: &mut Machine, sockets: usize) {
     let Some(package) = machine.package.as_mut().filter(|_| sockets > 1) else {
         return;
     };
@@ -78,8 +78,8 @@ pub(super) fn package_of_sockets(machine: &mut Machine, sockets: usize) {
     }
 }
 
-/// Power besides the CPUs: the lender's, scaled by sockets.
-pub(super) fn scale_package(machine: &mut Machine, template: &Machine) {
+/// Sets the power besides the CPUs: the template's, scaled by sockets.
+pub(super) fn scale_package_to_sockets(machine: &mut Machine, template: &Machine) {
     let (sockets, lender_sockets) = (machine.cluster.len(), template.cluster.len());
     let package = machine.package.as_mut();
     let Some(package) = package.filter(|_| sockets != lender_sockets) else {
@@ -95,18 +95,17 @@ pub(super) fn scale_package(machine: &mut Machine, template: &Machine) {
     }
 }
 
-/// Package power for a processor family measured by package counters: without fans, memory and losses.
-pub(super) fn measured_package(machine: &mut Machine, record: &Record<'_>) {
+/// Sets package power of a family that was measured by package counters: without fans, memory and losses.
+pub(super) fn use_measured_package_power(machine: &mut Machine, record: &Record<'_>) {
     if !record.is_sapphire_rapids() {
         return;
     }
     let sockets = machine.cluster.len() as f64;
     let cpus = machine.cpus() as f64;
     let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
-    let lowest = machine
-        .uncore
-        .as_ref()
-        .map_or(0, |u| u.power(u.clock(Kilohertz(0))).0);
+    let lowest = machine.uncore.as_ref().map_or(0, |u| {
+        u.power_at_clock(u.clock_within_limits(Kilohertz(0))).0
+    });
     let mesh = lowest as f64 / 1e3 * sockets;
     let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;
     if let Some(package) = &mut machine.package {
@@ -117,20 +116,21 @@ pub(super) fn measured_package(machine: &mut Machine, record: &Record<'_>) {
 }
 
 /// Limits the uncore's clock to the recorded range.
-pub(super) fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
+pub(super) fn limit_uncore_clock(uncore: &mut Uncore, processor: &Processor) {
     let Some((lowest, highest)) = processor.uncore_mhz else {
         return;
     };
-    [uncore.min_mhz, uncore.max_mhz] =
-        [lowest, highest].map(|mhz| Figure::sourced(f64::from(mhz), processor.source.clone()));
+    [uncore.min_mhz, uncore.max_mhz] = [lowest, highest]
+        .map(|mhz| Figure::with_own_source(f64::from(mhz), processor.source.clone()));
 }
 
 /// Power limits of an Intel processor: from the register, or else usual multiples of thermal design power.
-pub(super) fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
+pub(super) fn intel_power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
     if let Some(recorded) = processor.power_limits {
-        let limits = recorded
-            .map(|(watts, seconds)| [watts, seconds].map(|value| Figure::plain(value * 1e3)));
-        return Some(with_limits(processor, limits));
+        let limits = recorded.map(|(watts, seconds)| {
+            [watts, seconds].map(|value| Figure::covered_by_table_source(value * 1e3))
+        });
+        return Some(package_power_limit(processor, limits));
     }
     if !processor.tdp_w.is_given() {
         return None;
@@ -151,11 +151,11 @@ pub(super) fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimi
         let why = format!("the rated maximum turbo power as PL2: {why}");
         figures[1][0] = Figure::assumed(rating.value * 1e3, why);
     }
-    Some(with_limits(processor, figures))
+    Some(package_power_limit(processor, figures))
 }
 
 /// Power limits of one package; `limits`: power and window, of PL1 and of PL2.
-fn with_limits(processor: &Processor, limits: [[Figure; 2]; 2]) -> PowerLimit {
+fn package_power_limit(processor: &Processor, limits: [[Figure; 2]; 2]) -> PowerLimit {
     let [[pl1_mw, pl1_window_ms], [pl2_mw, pl2_window_ms]] = limits;
     PowerLimit {
         pl1_mw,
@@ -169,9 +169,9 @@ fn with_limits(processor: &Processor, limits: [[Figure; 2]; 2]) -> PowerLimit {
 
 /// Power of the whole machine at rest. Servers of an unknown family have no figure: families differ by a factor of
 /// five for each socket.
-pub(super) fn platform(record: &Record<'_>, clusters: usize) -> Option<Platform> {
+pub(super) fn platform_at_rest(record: &Record<'_>, clusters: usize) -> Option<Platform> {
     let system = record.system;
-    let sockets = record.processor().map_or(clusters, |p| p.sockets);
+    let sockets = record.known_processor().map_or(clusters, |p| p.sockets);
     let published = Platform::for_server(&system.family_model, &system.cpu_model, sockets);
     let name = system.cpu_model.to_lowercase();
     // Recorded Atoms are parts of servers and network devices.
@@ -181,7 +181,7 @@ pub(super) fn platform(record: &Record<'_>, clusters: usize) -> Option<Platform>
 }
 
 /// Power at rest of a captured machine: published for its family, or else that of a lender with a battery.
-pub(super) fn captured_platform(
+pub(super) fn captured_platform_at_rest(
     system: &RecordedSystem,
     captured: &Captured<'_>,
     template: &Machine,

@@ -11,7 +11,7 @@ const MAX_CLIENT_CPUS: usize = 24;
 /// CPUID family and model for Sapphire Rapids and for Emerald Rapids, with the same core generation.
 pub(super) const SAPPHIRE_RAPIDS: [&str; 2] = ["6/143", "6/207"];
 
-/// Kind of system, which decides where missing figures come from.
+/// The kind of a recorded system, which decides where missing figures come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Amd,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of machine that lends figures.
+    /// The kind of the machine that lends figures.
     pub(super) fn from_lender(lender: &Lender) -> Self {
         match lender.machine {
             "epyc-7502" | "ryzen-8840u" => Self::Amd,
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    pub(super) const fn template(self) -> &'static str {
+    pub(super) const fn template_machine_name(self) -> &'static str {
         match self {
             Self::Amd => "epyc-7502",
             Self::Client => "laptop",
@@ -56,7 +56,7 @@ impl Kind {
     }
 }
 
-/// Facts about a captured machine beyond a record.
+/// What a capture knows about a machine beyond a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
     /// The machine that lends missing figures.
@@ -67,32 +67,32 @@ pub struct Captured<'a> {
     pub sockets: usize,
 }
 
-/// A recorded system, and the machine with figures for unrecorded ones.
+/// A recorded system, with the machine that lends unrecorded figures.
 pub(super) struct Record<'a> {
     pub(super) system: &'a RecordedSystem,
     pub(super) idle: &'a RecordedIdle,
     pub(super) kind: Kind,
-    /// The lender, whose figures are all assumed.
+    /// The lending machine, whose figures are all assumed.
     pub(super) lender: &'a Machine,
 }
 
 impl Record<'_> {
-    pub(super) fn processor(&self) -> Option<&Processor> {
+    pub(super) fn known_processor(&self) -> Option<&Processor> {
         self.system.processor.as_ref()
     }
 
-    /// Number of CPUs in the system.
+    /// Number of CPUs in the recorded system.
     pub(super) fn cpus(&self) -> usize {
         count_cpus(self.system, self.idle)
     }
 
-    /// CPUID family and model for Sapphire Rapids or for Emerald Rapids, with the same core generation.
+    /// Whether CPUID family and model are those of Sapphire Rapids or of Emerald Rapids, with the same core generation.
     pub(super) fn is_sapphire_rapids(&self) -> bool {
         SAPPHIRE_RAPIDS.contains(&&*self.system.family_model)
     }
 
-    /// The source of plain figures.
-    pub(super) fn source(&self) -> String {
+    /// The text of the source of plain figures.
+    pub(super) fn source_of_plain_figures(&self) -> String {
         format!("recorded {}: {}", self.system.name, self.system.source)
     }
 }
@@ -102,22 +102,22 @@ fn count_cpus(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
     known.unwrap_or(idle.recorded_cpus)
 }
 
-/// The recorded idle states.
-pub(super) fn recorded_idle(system: &RecordedSystem) -> Result<&RecordedIdle, MachineError> {
+/// The system's recorded idle states; an error if there are none.
+pub(super) fn require_idle_states(system: &RecordedSystem) -> Result<&RecordedIdle, MachineError> {
     let idle = system.idle.as_ref();
-    idle.ok_or_else(|| missing_record(system, "idle states"))
+    idle.ok_or_else(|| missing_record_error(system, "idle states"))
 }
 
-/// The error for a record without some data.
-pub(super) fn missing_record(system: &RecordedSystem, missing: &'static str) -> MachineError {
+/// The error for a recorded system that lacks some data.
+pub(super) fn missing_record_error(system: &RecordedSystem, missing: &'static str) -> MachineError {
     MachineError::OnlyRecorded {
         name: system.name.clone(),
         missing,
     }
 }
 
-/// The figure if it applies, or else none.
-pub(super) fn figure_if(applies: bool, figure: &Figure) -> Figure {
+/// The figure if `applies`, or else a figure that is not given.
+pub(super) fn figure_if_applicable(applies: bool, figure: &Figure) -> Figure {
     if applies {
         figure.clone()
     } else {

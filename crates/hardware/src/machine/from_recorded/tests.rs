@@ -1,6 +1,6 @@
 use wakepath_units::Kilohertz;
 
-use super::clusters::frequencies;
+use super::clusters::operating_frequencies;
 use super::idle_states::SAPPHIRE_RAPIDS_C6_US;
 use super::*;
 use crate::machine::{Origin, PowerScope};
@@ -8,7 +8,7 @@ use crate::recorded;
 
 #[test]
 fn every_system_with_recorded_idle_states_is_a_machine() {
-    for system in recorded::systems() {
+    for system in recorded::builtin_recorded_systems() {
         let machine = Machine::from_recorded(system);
         let Some(idle) = &system.idle else {
             let message = machine.unwrap_err().to_string();
@@ -94,14 +94,25 @@ fn a_hybrid_processor_has_a_cluster_for_each_kind_of_core() {
 
 #[test]
 fn only_figures_of_the_system_itself_have_a_source() {
-    for system in recorded::systems().iter().filter(|s| s.idle.is_some()) {
+    for system in recorded::builtin_recorded_systems()
+        .iter()
+        .filter(|s| s.idle.is_some())
+    {
         let machine = Machine::from_recorded(system).unwrap();
         let record = format!("emul-data/{}", system.name);
         for figure in machine.figures() {
-            let what = format!("{} {}: {}", system.name, figure.key, figure.reason());
+            let what = format!(
+                "{} {}: {}",
+                system.name,
+                figure.key,
+                figure.origin_in_words()
+            );
             assert_eq!(figure.figure.fitted_to(), None, "{what}");
             let has_source = matches!(figure.figure.origin, Origin::Table | Origin::Source(_));
-            assert!(!has_source || figure.reason().contains(&record), "{what}");
+            assert!(
+                !has_source || figure.origin_in_words().contains(&record),
+                "{what}"
+            );
         }
     }
 }
@@ -142,7 +153,10 @@ fn each_socket_has_its_cores_its_turbo_limits_and_its_share_of_package_power() {
         let socket = (package.idle_mw.value + resting) / sockets;
         assert!((socket - 68_900.0).abs() < 1.0, "{name}: {socket}");
         let uncore = machine.uncore.as_ref().unwrap();
-        let mesh = uncore.power(uncore.clock(Kilohertz(0))).0 as f64 / 1e3;
+        let mesh = uncore
+            .power_at_clock(uncore.clock_within_limits(Kilohertz(0)))
+            .0 as f64
+            / 1e3;
         let step = package.active_mw.value / sockets + mesh;
         assert!((step - 39_500.0).abs() < 1.0, "{name}: {step}");
         let Origin::Assumed(why) = &package.idle_mw.origin else {
@@ -188,7 +202,10 @@ fn processors_may_draw_what_their_register_says_or_what_is_usual() {
 /// A processor holds the base clock within thermal design power. This bounds the error of borrowed powers.
 #[test]
 fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
-    for system in recorded::systems().iter().filter(|s| s.idle.is_some()) {
+    for system in recorded::builtin_recorded_systems()
+        .iter()
+        .filter(|s| s.idle.is_some())
+    {
         let machine = Machine::from_recorded(system).unwrap();
         let Some(limit) = &machine.power_limit else {
             continue;
@@ -210,7 +227,9 @@ fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
             .sum();
         let sockets = (machine.cluster.len() / limit.clusters) as u64;
         let package = machine.package.as_ref().map_or(0, |p| p.active_power().0) / sockets;
-        let uncore = (machine.uncore.as_ref()).map_or(0, |u| u.power(u.clock(Kilohertz(base))).0);
+        let uncore = (machine.uncore.as_ref()).map_or(0, |u| {
+            u.power_at_clock(u.clock_within_limits(Kilohertz(base))).0
+        });
         let busy = cpus + package + uncore;
         let share = busy as f64 / limit.limits().next().unwrap().0.0 as f64;
         assert!((0.55..1.2).contains(&share), "{}: {share}", system.name);
@@ -253,15 +272,15 @@ fn amd_leaves_its_deep_state_as_fast_as_measured() {
 
 #[test]
 fn a_range_that_ends_between_two_steps_keeps_its_end() {
-    let mut policy = recorded::systems()[0].frequency[0].clone();
+    let mut policy = recorded::builtin_recorded_systems()[0].frequency[0].clone();
     policy.available.clear();
     (policy.min, policy.max) = (Kilohertz(800_000), Kilohertz(1_050_000));
-    let (steps, _) = frequencies(&policy, None);
+    let (steps, _) = operating_frequencies(&policy, None);
     assert_eq!(
         steps,
         [800_000, 900_000, 1_000_000, 1_050_000].map(Kilohertz)
     );
     policy.available = [900_000, 800_000].map(Kilohertz).to_vec();
     let turbo = [800_000, 900_000, 1_050_000].map(Kilohertz).to_vec();
-    assert_eq!(frequencies(&policy, None), (turbo, None));
+    assert_eq!(operating_frequencies(&policy, None), (turbo, None));
 }

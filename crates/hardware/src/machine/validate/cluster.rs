@@ -1,7 +1,7 @@
-//! Checks of a cluster.
+//! Checks the values of a cluster.
 
 use crate::machine::Cluster;
-use crate::machine::fault::{Fault, fault};
+use crate::machine::fault::{Fault, fail_check};
 
 /// Checks a cluster.
 pub(super) fn check_cluster(cluster: &Cluster) -> Result<(), Fault> {
@@ -10,7 +10,7 @@ pub(super) fn check_cluster(cluster: &Cluster) -> Result<(), Fault> {
         check_operating_points,
         check_powers,
         check_frequency_limits,
-        check_controller,
+        check_clock_control,
     ];
     checks
         .iter()
@@ -21,31 +21,31 @@ pub(super) fn check_cluster(cluster: &Cluster) -> Result<(), Fault> {
 /// Checks CPUs, cores and their capacity.
 fn check_cores(c: &Cluster) -> Result<(), Fault> {
     if c.cpus == 0 || c.cpus > 4096 {
-        return fault("cpus", "a cluster has 1 to 4096 CPUs");
+        return fail_check("cpus", "a cluster has 1 to 4096 CPUs");
     }
-    if !divides(c.threads_per_core, c.cpus) {
-        return fault("threads_per_core", "the CPUs do not make whole cores");
+    if !divides_evenly(c.threads_per_core, c.cpus) {
+        return fail_check("threads_per_core", "the CPUs do not make whole cores");
     }
     let speedup = c.smt_speedup.value;
     if c.smt_speedup.is_given() && !(1.0..=c.threads_per_core as f64).contains(&speedup) {
-        return fault(
+        return fail_check(
             "smt_speedup",
             "between 1 and the number of threads of a core",
         );
     }
     if c.smt_poll_loss.value >= 1.0 {
-        return fault("smt_poll_loss", "a share below 1");
+        return fail_check("smt_poll_loss", "a share below 1");
     }
     if let Some(clock) = c.clock_cpus
-        && (!divides(clock, c.cpus) || !divides(c.threads_per_core, clock))
+        && (!divides_evenly(clock, c.cpus) || !divides_evenly(c.threads_per_core, clock))
     {
-        return fault(
+        return fail_check(
             "clock_cpus",
             "a clock drives whole cores, and each clock equally many",
         );
     }
     if c.capacity == 0 || c.capacity > 1024 {
-        return fault("capacity", "a capacity is between 1 and 1024");
+        return fail_check("capacity", "a capacity is between 1 and 1024");
     }
     Ok(())
 }
@@ -53,33 +53,34 @@ fn check_cores(c: &Cluster) -> Result<(), Fault> {
 /// Checks the operating points and their voltages.
 fn check_operating_points(c: &Cluster) -> Result<(), Fault> {
     if c.opps.is_empty() || c.opps[0].khz == 0 {
-        return fault("opps", "at least one operating point, each above 0 kHz");
+        return fail_check("opps", "at least one operating point, each above 0 kHz");
     }
     if c.opps.windows(2).any(|w| w[0].khz >= w[1].khz) {
-        return fault("opps", "operating points go from slow to fast, each once");
+        return fail_check("opps", "operating points go from slow to fast, each once");
     }
     if c.opps.iter().any(|o| f64::from(o.uv) > 1e7) {
-        return fault("opps", "a voltage above 10 V");
+        return fail_check("opps", "a voltage above 10 V");
     }
     if c.lowest_uv.is_given() != c.highest_uv.is_given() {
-        return fault("lowest_uv", "give both lowest_uv and highest_uv, or none");
+        return fail_check("lowest_uv", "give both lowest_uv and highest_uv, or none");
     }
     if c.lowest_uv.value > c.highest_uv.value {
-        return fault("lowest_uv", "the slowest point has the lowest voltage");
+        return fail_check("lowest_uv", "the slowest point has the lowest voltage");
     }
     Ok(())
 }
 
 /// Checks the powers of CPUs and cluster.
 fn check_powers(c: &Cluster) -> Result<(), Fault> {
-    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.volts(o).is_none()) {
-        return fault(
+    if c.dynamic_power_uw_per_mhz_v2.value > 0.0 && c.opps.iter().any(|o| c.voltage_at(o).is_none())
+    {
+        return fail_check(
             "dynamic_power_uw_per_mhz_v2",
             "needs voltages: uv in every operating point, or lowest_uv and highest_uv",
         );
     }
     if c.cluster_off_mw.value > c.cluster_on_mw.value {
-        return fault("cluster_off_mw", "more than while it is on");
+        return fail_check("cluster_off_mw", "more than while it is on");
     }
     Ok(())
 }
@@ -90,10 +91,10 @@ fn check_frequency_limits(c: &Cluster) -> Result<(), Fault> {
         let (lowest, highest) = (c.opps[0].khz, c.max_frequency().0);
         let base = c.base_mhz.value * 1e3;
         if !(f64::from(lowest)..=f64::from(highest)).contains(&base) {
-            return fault("base_mhz", "between the lowest and the highest frequency");
+            return fail_check("base_mhz", "between the lowest and the highest frequency");
         }
         if f64::from(highest) >= 25.6e6 {
-            return fault("opps", "P-states count in steps of 100 MHz up to 25.5 GHz");
+            return fail_check("opps", "P-states count in steps of 100 MHz up to 25.5 GHz");
         }
     }
     if c.turbo
@@ -103,7 +104,7 @@ fn check_frequency_limits(c: &Cluster) -> Result<(), Fault> {
             .iter()
             .any(|t| t.active_cores == 0 || t.khz < c.opps[0].khz)
     {
-        return fault(
+        return fail_check(
             "turbo",
             "limits go from few to many active cores, each at most the one before and an operating point",
         );
@@ -112,28 +113,28 @@ fn check_frequency_limits(c: &Cluster) -> Result<(), Fault> {
 }
 
 /// Checks the hardware's own control of the clock: HWP and CPPC.
-fn check_controller(c: &Cluster) -> Result<(), Fault> {
+fn check_clock_control(c: &Cluster) -> Result<(), Fault> {
     let hwp = [&c.hwp_ramp_ms, &c.hwp_full_at_percent];
     let has_whole_hwp = hwp.iter().all(|f| f.is_given()) && c.base_mhz.is_given();
     if hwp.iter().any(|f| f.is_given()) && !has_whole_hwp {
-        return fault(
+        return fail_check(
             "hwp_ramp_ms",
             "HWP takes base_mhz, hwp_ramp_ms and hwp_full_at_percent together",
         );
     }
     if let Some(cppc) = &c.cppc
-        && let Some((key, message)) = cppc.fault(c.cpus / c.threads_per_core)
+        && let Some((key, message)) = cppc.first_fault(c.cpus / c.threads_per_core)
     {
-        return fault(&format!("cppc.{key}"), message);
+        return fail_check(&format!("cppc.{key}"), message);
     }
     let controller = hwp[0].is_given() || c.cppc.is_some();
     if (!c.turbo.is_empty() || controller) && !c.clock_slot_us.is_given() {
-        return fault("clock_slot_us", "turbo limits, HWP and CPPC need it");
+        return fail_check("clock_slot_us", "turbo limits, HWP and CPPC need it");
     }
     Ok(())
 }
 
-/// Whether a whole consists of parts of this size.
-const fn divides(part: usize, whole: usize) -> bool {
+/// Whether a whole consists of parts of this size, without a rest.
+const fn divides_evenly(part: usize, whole: usize) -> bool {
     part > 0 && whole.is_multiple_of(part)
 }

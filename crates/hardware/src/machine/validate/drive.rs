@@ -1,7 +1,7 @@
-//! Checks of a drive.
+//! Checks the values of a drive.
 
 use crate::machine::DriveModel;
-use crate::machine::fault::{Fault, fault};
+use crate::machine::fault::{Fault, fail_check};
 
 /// Checks a drive that is not part of a checked machine: ranges, and how the figures fit together.
 pub(in crate::machine) fn check_drive(drive: &DriveModel) -> Result<(), Fault> {
@@ -9,37 +9,37 @@ pub(in crate::machine) fn check_drive(drive: &DriveModel) -> Result<(), Fault> {
     check_drive_parts(drive)
 }
 
-/// Checks how the figures of a drive fit together, whose ranges are checked.
+/// Checks how the figures of a drive fit together, after their ranges were checked.
 pub(super) fn check_drive_parts(drive: &DriveModel) -> Result<(), Fault> {
     if drive.parallel_units.value.fract() != 0.0 {
-        return fault(
+        return fail_check(
             "drive.parallel_units",
             "a drive serves a whole number of requests at a time",
         );
     }
     if ![0.0, 1.0].contains(&drive.reads_by_address.value) {
-        return fault(
+        return fail_check(
             "drive.reads_by_address",
             "1 if a read waits for the unit that its address lies on, else 0",
         );
     }
     if drive.read_service_us.value <= 0.0 || drive.write_service_us.value <= 0.0 {
-        return fault("drive", "a service time is above 0");
+        return fail_check("drive", "a service time is above 0");
     }
     if drive.count == 0 || drive.count > 1024 {
-        return fault("drive.count", "a volume has 1 to 1024 drives");
+        return fail_check("drive.count", "a volume has 1 to 1024 drives");
     }
     if drive.count > 1 && drive.chunk_kib.value < 1.0 {
-        return fault(
+        return fail_check(
             "drive.chunk_kib",
             "several drives need the size of a chunk, at least 1 KiB",
         );
     }
     if let Some(power) = &drive.power
-        && let Some((ps, asleep)) = power.most_asleep()
+        && let Some((ps, asleep)) = power.sleep_state_with_most_power()
         && asleep.value > power.idle_w.value
     {
-        return fault(
+        return fail_check(
             &format!("drive.PS{ps}.power_w"),
             &format!(
                 "a sleeping drive draws no more than a waiting one: {} W, and idle_w is {} W",
@@ -48,23 +48,23 @@ pub(super) fn check_drive_parts(drive: &DriveModel) -> Result<(), Fault> {
         );
     }
     if drive.buffer.as_ref().is_some_and(|b| b.kib.value < 4.0) {
-        return fault(
+        return fail_check(
             "drive.buffer.kib",
             "a buffer holds at least one block of 4 KiB",
         );
     }
     if let Some(flash) = &drive.flash {
         if drive.buffer.is_none() {
-            return fault(
+            return fail_check(
                 "drive.flash",
                 "flash needs a buffer that is emptied into it",
             );
         }
         if flash.read_mb_per_s.value < 1.0 {
-            return fault("drive.flash.read_mb_per_s", "a rate is at least 1 MB/s");
+            return fail_check("drive.flash.read_mb_per_s", "a rate is at least 1 MB/s");
         }
         if flash.program_us.value < 0.001 {
-            return fault("drive.flash.program_us", "programming takes time");
+            return fail_check("drive.flash.program_us", "programming takes time");
         }
     }
     Ok(())

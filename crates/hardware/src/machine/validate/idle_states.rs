@@ -1,20 +1,20 @@
-//! Checks of idle states, and of what chooses among them.
+//! Checks idle states, latency requests and C1 demotion.
 
-use crate::machine::cluster_states::declared;
-use crate::machine::fault::{Fault, check_unique, fault, is_whole};
+use crate::machine::cluster_states::to_declared_table;
+use crate::machine::fault::{Fault, check_unique, fail_check, is_whole};
 use crate::machine::{MAX_LATENCY_REQUEST_US, Machine, MachineIdleState, Scope};
 
-/// Checks that states form a table; `key` is the table's position for messages.
+/// Checks that idle states form a table; `key` is the table's position for messages.
 pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result<(), Fault> {
-    if let Err(e) = declared(states) {
-        return fault(key, &e.to_string());
+    if let Err(e) = to_declared_table(states) {
+        return fail_check(key, &e.to_string());
     }
     check_unique(key, states.iter().map(|s| s.name.as_str()))?;
     if states.iter().all(|s| s.disabled) {
-        return fault(key, "at least one state has to stay enabled");
+        return fail_check(key, "at least one state has to stay enabled");
     }
     if states[0].scope == Scope::Cluster {
-        return fault(
+        return fail_check(
             key,
             "the shallowest state cannot be one of the whole cluster",
         );
@@ -23,7 +23,7 @@ pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result
         .windows(2)
         .any(|w| w[0].target_residency_us.value > w[1].target_residency_us.value)
     {
-        return fault(
+        return fail_check(
             key,
             "states go from shallow to deep: target residency must not fall",
         );
@@ -31,7 +31,7 @@ pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result
     let mut shallower: Option<&MachineIdleState> = None;
     for state in states.iter().filter(|s| s.power_mw.is_given()) {
         if let Some(s) = shallower.filter(|s| s.power_mw.value < state.power_mw.value) {
-            return fault(
+            return fail_check(
                 &format!("{key}.{}.power_mw", state.name),
                 &format!("more than in the shallower {}", s.name),
             );
@@ -40,7 +40,7 @@ pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result
     }
     for state in states.iter().filter(|s| s.transition_mw.is_given()) {
         if state.transition_mw.value < state.power_mw.value {
-            return fault(
+            return fail_check(
                 &format!("{key}.{}.transition_mw", state.name),
                 "less than in the state itself",
             );
@@ -49,7 +49,7 @@ pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result
     Ok(())
 }
 
-/// Checks the idle states of each cluster that has some of its own.
+/// Checks the idle states of each cluster that overrides some.
 pub(in crate::machine) fn check_cluster_states(machine: &Machine) -> Result<(), Fault> {
     for cluster in &machine.cluster {
         let key = format!("cluster.{}.idle_state", cluster.name);
@@ -81,11 +81,11 @@ pub(in crate::machine) fn check_latency_requests(machine: &Machine) -> Result<()
                 "{} is not between 0 and {MAX_LATENCY_REQUEST_US}",
                 request.us
             );
-            return fault("latency_request.us", &message);
+            return fail_check("latency_request.us", &message);
         }
         if let Some(cpu) = request.cpus.iter().find(|cpu| **cpu >= machine.cpus()) {
             let message = format!("CPU {cpu} of a machine with {} CPUs", machine.cpus());
-            return fault("latency_request.cpus", &message);
+            return fail_check("latency_request.cpus", &message);
         }
     }
     Ok(())
@@ -99,18 +99,18 @@ pub(super) fn check_demotion(machine: &Machine) -> Result<(), Fault> {
     let states = &machine.idle_state;
     let to = find_sleep_state(machine, "c1_demotion.to", &demotion.to)?;
     if states[to].scope == Scope::Cluster {
-        return fault("c1_demotion.to", "a demoted CPU rests alone");
+        return fail_check("c1_demotion.to", "a demoted CPU rests alone");
     }
     for name in &demotion.states {
         if find_sleep_state(machine, "c1_demotion.states", name)? <= to {
-            return fault(
+            return fail_check(
                 "c1_demotion.states",
                 &format!("{name} is not deeper than {}", demotion.to),
             );
         }
     }
     if !is_whole(&demotion.wake_ups) {
-        return fault("c1_demotion.wake_ups", "a whole number of wake-ups");
+        return fail_check("c1_demotion.wake_ups", "a whole number of wake-ups");
     }
     Ok(())
 }
@@ -120,6 +120,6 @@ fn find_sleep_state(machine: &Machine, key: &str, name: &str) -> Result<usize, F
     let mut states = machine.idle_state.iter();
     match states.position(|s| s.name == *name && !s.polling) {
         Some(index) => Ok(index),
-        None => fault(key, &format!("no sleep state '{name}'")),
+        None => fail_check(key, &format!("no sleep state '{name}'")),
     }
 }

@@ -1,4 +1,4 @@
-//! Finds impossible values of a machine.
+//! Checks a machine for impossible values.
 
 mod cluster;
 mod drive;
@@ -12,7 +12,7 @@ use self::drive::check_drive_parts;
 use self::idle_states::{
     check_cluster_states, check_demotion, check_idle_table, check_latency_requests,
 };
-use super::fault::{Fault, check_unique, fault, is_whole};
+use super::fault::{Fault, check_unique, fail_check, is_whole};
 use super::{
     Background, Instances, IoPath, Machine, MachineError, Platform, PowerLimit, Runs, Uncore,
 };
@@ -23,11 +23,11 @@ impl Machine {
     /// # Errors
     /// The first impossible value, with its key.
     pub fn check(&self) -> Result<(), MachineError> {
-        self.check_from(&self.name)
+        self.check_values_of_file(&self.name)
     }
 
     /// As [`Self::check`]; `origin` names the machine's file in errors.
-    pub(super) fn check_from(&self, origin: &str) -> Result<(), MachineError> {
+    pub(super) fn check_values_of_file(&self, origin: &str) -> Result<(), MachineError> {
         check_machine(self).map_err(|(key, message)| MachineError::Invalid {
             origin: origin.to_owned(),
             key,
@@ -38,10 +38,10 @@ impl Machine {
 
 fn check_machine(machine: &Machine) -> Result<(), Fault> {
     if machine.schema != 1 {
-        return fault("schema", "this version reads schema 1");
+        return fail_check("schema", "this version reads schema 1");
     }
     if machine.title.contains(char::is_control) {
-        return fault("title", "a title has no control characters");
+        return fail_check("title", "a title has no control characters");
     }
     machine.check_ranges()?;
     check_kernel(machine)?;
@@ -56,18 +56,18 @@ fn check_machine(machine: &Machine) -> Result<(), Fault> {
 /// Checks the kernel's configuration.
 fn check_kernel(machine: &Machine) -> Result<(), Fault> {
     if !is_whole(&machine.hz) || TickRate::new(machine.hz.value as u32).is_none() {
-        return fault("hz", "a tick rate is a whole number from 1 to 6250");
+        return fail_check("hz", "a tick rate is a whole number from 1 to 6250");
     }
     if !is_whole(&machine.irq_time_accounting) {
-        return fault("irq_time_accounting", "1 if the kernel has it, else 0");
+        return fail_check("irq_time_accounting", "1 if the kernel has it, else 0");
     }
     Ok(())
 }
 
-/// Checks clusters and idle states.
+/// Checks clusters and idle states of a machine.
 fn check_cpus(machine: &Machine) -> Result<(), Fault> {
     if machine.cluster.is_empty() {
-        return fault("cluster", "a machine has at least one cluster");
+        return fail_check("cluster", "a machine has at least one cluster");
     }
     check_unique("cluster", machine.cluster.iter().map(|c| c.name.as_str()))?;
     machine.cluster.iter().try_for_each(check_cluster)?;
@@ -76,7 +76,7 @@ fn check_cpus(machine: &Machine) -> Result<(), Fault> {
     check_latency_requests(machine)?;
     let home = &machine.scheduler.home.cluster;
     if !machine.cluster.iter().any(|c| c.name == *home) {
-        return fault(
+        return fail_check(
             "scheduler.home.cluster",
             &format!("no cluster is named '{home}'"),
         );
@@ -84,21 +84,21 @@ fn check_cpus(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Checks the way of an I/O, the page cache and the CPUs kept free.
+/// Checks a machine's path of an I/O, page cache and isolated CPUs.
 fn check_io_path(machine: &Machine) -> Result<(), Fault> {
     check_shares(&machine.io_path)?;
     let cpus = machine.cpus();
     if let Some(cpu) = machine.io_path.completion.cpu.filter(|cpu| *cpu >= cpus) {
-        return fault(
+        return fail_check(
             "io_path.completion.cpu",
             &format!("CPU {cpu} of a machine with {cpus} CPUs"),
         );
     }
-    if let Some((key, message)) = machine.page_cache.fault() {
-        return fault(&format!("page_cache.{key}"), message);
+    if let Some((key, message)) = machine.page_cache.first_fault() {
+        return fail_check(&format!("page_cache.{key}"), message);
     }
-    if let Some((key, message)) = machine.isolation.fault(cpus) {
-        return fault(&format!("isolation.{key}"), &message);
+    if let Some((key, message)) = machine.isolation.first_fault(cpus) {
+        return fail_check(&format!("isolation.{key}"), &message);
     }
     check_completion(&machine.io_path)
 }
@@ -107,7 +107,7 @@ fn check_io_path(machine: &Machine) -> Result<(), Fault> {
 fn check_shares(io: &IoPath) -> Result<(), Fault> {
     let shares = io.submission_share.value + io.interrupt_share.value + io.resume_share.value;
     if (shares - 1.0).abs() > 1e-6 {
-        return fault(
+        return fail_check(
             "io_path",
             &format!("the three shares add up to {shares}, not to 1"),
         );
@@ -137,7 +137,7 @@ fn check_shares(io: &IoPath) -> Result<(), Fault> {
                 "{} is more than {whole_key}, which it is a part of",
                 part.value
             );
-            return fault(&format!("io_path.{key}"), &message);
+            return fail_check(&format!("io_path.{key}"), &message);
         }
     }
     Ok(())
@@ -146,17 +146,17 @@ fn check_shares(io: &IoPath) -> Result<(), Fault> {
 fn check_completion(io: &IoPath) -> Result<(), Fault> {
     let completion = &io.completion;
     if completion.queues.is_some_and(|n| n == 0 || n > 65_535) {
-        return fault("io_path.completion.queues", "a drive has 1 to 65535 queues");
+        return fail_check("io_path.completion.queues", "a drive has 1 to 65535 queues");
     }
     let together = &completion.coalesce;
     if !is_whole(together) {
-        return fault(
+        return fail_check(
             "io_path.completion.coalesce",
             "an aggregation threshold is a whole number",
         );
     }
     if together.value > 1.0 && completion.coalesce_us.value <= 0.0 {
-        return fault(
+        return fail_check(
             "io_path.completion.coalesce_us",
             "completions that are collected need a time after which they are told",
         );
@@ -167,8 +167,8 @@ fn check_completion(io: &IoPath) -> Result<(), Fault> {
 /// Checks what the hardware of a package decides: demotion, the uncore's clock, power limits.
 fn check_package(machine: &Machine) -> Result<(), Fault> {
     check_demotion(machine)?;
-    if let Some((key, message)) = machine.platform.as_ref().and_then(Platform::fault) {
-        return fault(&format!("platform.{key}"), message);
+    if let Some((key, message)) = machine.platform.as_ref().and_then(Platform::first_fault) {
+        return fail_check(&format!("platform.{key}"), message);
     }
     if let Some(uncore) = &machine.uncore {
         check_uncore(uncore)?;
@@ -181,10 +181,10 @@ fn check_package(machine: &Machine) -> Result<(), Fault> {
 
 fn check_uncore(uncore: &Uncore) -> Result<(), Fault> {
     if uncore.min_mhz.value <= 0.0 || uncore.min_mhz.value > uncore.max_mhz.value {
-        return fault("uncore.min_mhz", "above 0 and at most max_mhz");
+        return fail_check("uncore.min_mhz", "above 0 and at most max_mhz");
     }
     if uncore.lowest_uv.value > uncore.highest_uv.value {
-        return fault(
+        return fail_check(
             "uncore.lowest_uv",
             "the lowest clock has the lowest voltage",
         );
@@ -193,12 +193,12 @@ fn check_uncore(uncore: &Uncore) -> Result<(), Fault> {
 }
 
 fn check_power_limit(machine: &Machine, limit: &PowerLimit) -> Result<(), Fault> {
-    if let Some((key, message)) = limit.fault(machine.cluster.len()) {
-        return fault(&format!("power_limit.{key}"), message);
+    if let Some((key, message)) = limit.first_fault(machine.cluster.len()) {
+        return fail_check(&format!("power_limit.{key}"), message);
     }
     if let Some(c) = machine.cluster.iter().find(|c| !c.clock_slot_us.is_given()) {
         let key = format!("cluster.{}.clock_slot_us", c.name);
-        return fault(&key, "power limits need it");
+        return fail_check(&key, "power limits need it");
     }
     Ok(())
 }
@@ -207,7 +207,7 @@ fn check_emulator(machine: &Machine) -> Result<(), Fault> {
     let mut clusters = machine.cluster.iter();
     let with_threads = clusters.find(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given());
     if let (Some(_), Some(c)) = (&machine.emulator, with_threads) {
-        return fault(
+        return fail_check(
             &format!("cluster.{}.smt_speedup", c.name),
             "an emulator's CPUs take turns: none slows another one down",
         );
@@ -225,26 +225,26 @@ fn check_drives(machine: &Machine) -> Result<(), Fault> {
 }
 
 fn check_background(machine: &Machine) -> Result<(), Fault> {
-    if let Some(b) = find_work(machine, |b| b.every_ms.value <= 0.0) {
-        return fault(
+    if let Some(b) = find_background_work(machine, |b| b.every_ms.value <= 0.0) {
+        return fail_check(
             &format!("background.{}.every_ms", b.name),
             "a period is above 0",
         );
     }
-    let without_task = find_work(machine, |b| {
+    let without_task = find_background_work(machine, |b| {
         b.callbacks && (b.runs != Runs::Task || machine.rcu.is_none())
     });
     if let Some(b) = without_task {
-        return fault(
+        return fail_check(
             &format!("background.{}.callbacks", b.name),
             "callbacks are left by a `task`, on a machine with `[rcu]`",
         );
     }
-    let misplaced = find_work(machine, |b| {
+    let misplaced = find_background_work(machine, |b| {
         b.instances == Instances::PerMachine && b.runs != Runs::Task
     });
     if let Some(b) = misplaced {
-        return fault(
+        return fail_check(
             &format!("background.{}.runs", b.name),
             "work that there is once for the machine is a `task`",
         );
@@ -252,6 +252,9 @@ fn check_background(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-fn find_work(machine: &Machine, is_wanted: impl Fn(&Background) -> bool) -> Option<&Background> {
+fn find_background_work(
+    machine: &Machine,
+    is_wanted: impl Fn(&Background) -> bool,
+) -> Option<&Background> {
     machine.background.iter().find(|work| is_wanted(work))
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::number::short_number;
-use super::{MeasuredCurve, MeasuredInterval, MeasuredPicture};
+use super::picture::{MeasuredCurve, MeasuredInterval, MeasuredPicture, describe_interval};
 
 /// Width of a picture in its own units.
 const WIDTH: f64 = 760.0;
@@ -211,7 +211,7 @@ fn draw_intervals(rows: &[MeasuredInterval]) -> Option<Drawing> {
         drawing.add_text([NAMES - 12.0, y + 4.0], name, "end", "name");
         let [low, high] = [row.low, row.high].map(|end| axis.place(end));
         drawing.add_line([low, y], [high, y], "interval");
-        let title = format!("{}: {}", row.name, super::describe_interval(row));
+        let title = format!("{}: {}", row.name, describe_interval(row));
         if let Some(reference) = row.reference.filter(|value| value.is_finite()) {
             let x = axis.place(reference);
             drawing.add_line([x, y - 8.0], [x, y + 8.0], "reference");

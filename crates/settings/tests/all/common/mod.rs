@@ -20,7 +20,7 @@ use wakepath_system::{Root, System};
 /// A copy of the captured laptop.
 pub(crate) fn laptop() -> (tempfile::TempDir, System) {
     let directory = captured::copy_of_laptop();
-    let system = System::new(Root::at(directory.path()));
+    let system = System::new(Root::at_directory(directory.path()));
     (directory, system)
 }
 
@@ -33,6 +33,6 @@ pub(crate) fn assert_same(directory: &Path, before: &BTreeMap<String, Vec<u8>>) 
 /// What the policies change on a machine.
 pub(crate) fn plan(system: &System, policies: &[&str]) -> SettingsPlan {
     let set = policies.join(" + ").parse().unwrap();
-    let wanted = policy::resolve(system, &set, &Targets::default()).unwrap();
-    SettingsPlan::new(system, wanted).unwrap()
+    let wanted = policy::resolve_to_settings(system, &set, &Targets::default()).unwrap();
+    SettingsPlan::from_wanted(system, wanted).unwrap()
 }

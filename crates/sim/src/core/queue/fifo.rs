@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-/// First in, first out. The first entry is kept apart from the others: a lone entry costs no more than an `Option`.
+/// A first-in, first-out queue. The first entry is kept apart: a lone entry costs no more than an `Option`.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo<T> {
     first: Option<T>,
-    /// Empty without a first entry.
+    /// The entries behind the first; empty if there is no first entry.
     others: VecDeque<T>,
 }
 
@@ -46,28 +46,28 @@ impl<T: Copy> Fifo<T> {
         first
     }
 
-    /// Takes out the entry at `index`, if any.
-    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
+    /// Removes and returns the entry at `index`, counted from the front.
+    pub(crate) fn remove_at(&mut self, index: usize) -> Option<T> {
         match index.checked_sub(1) {
             None => self.pop_front(),
             Some(index) => self.others.remove(index),
         }
     }
 
-    /// Does something with each of the first `count` entries.
+    /// Calls `visit` with each of the first `count` entries.
     #[inline(always)]
-    pub(crate) fn for_first(&self, count: usize, mut what: impl FnMut(T)) {
+    pub(crate) fn for_each_of_first(&self, count: usize, mut visit: impl FnMut(T)) {
         if count > 0
             && let Some(first) = self.first
         {
-            what(first);
+            visit(first);
             if count > 1 {
-                (self.others.iter().take(count - 1)).for_each(|entry| what(*entry));
+                (self.others.iter().take(count - 1)).for_each(|entry| visit(*entry));
             }
         }
     }
 
-    /// From the first one on.
+    /// Iterates over the entries from the front.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
         self.first.iter().chain(&self.others)
     }
@@ -90,7 +90,7 @@ mod tests {
                         model.push_back(entry);
                     }
                     2 | 3 => prop_assert_eq!(fifo.pop_front(), model.pop_front()),
-                    _ => prop_assert_eq!(fifo.remove(index), model.remove(index)),
+                    _ => prop_assert_eq!(fifo.remove_at(index), model.remove(index)),
                 }
                 prop_assert_eq!(fifo.len(), model.len());
                 prop_assert_eq!(fifo.is_empty(), model.is_empty());

@@ -24,30 +24,30 @@ const NEVER: Due = Due::MAX;
 /// and nothing stays pending for so long.
 const NUMBER_BITS: u32 = 28;
 
-fn due_at(time: u64, rank: u64, number: usize) -> Due {
+fn pack_due(time: u64, rank: u64, number: usize) -> Due {
     Due::from(time) << 64 | Due::from(rank << NUMBER_BITS) | number as Due
 }
 
-const fn time_of(due: Due) -> u64 {
+const fn time_of_due(due: Due) -> u64 {
     (due >> 64) as u64
 }
 
-const fn number_of(due: Due) -> usize {
+const fn event_number_of_due(due: Due) -> usize {
     due as usize & ((1 << NUMBER_BITS) - 1)
 }
 
-/// The last moment at or before `time`.
-const fn until(time: u64) -> Due {
+/// The latest possible due value at the time `time`, whatever rank and event.
+const fn last_due_at(time: u64) -> Due {
     (time as Due) << 64 | u64::MAX as Due
 }
 
-/// Places in the front, the first without an event.
+/// Places in the front's array; the first holds the bound and no event.
 const FRONT: usize = 16;
 /// How many events it is good to put in order at once: fewer make for frequent passes over the slots,
 /// more for long moves in the front.
 const REFILL_MIN: usize = 4;
 const REFILL_MAX: usize = 12;
-/// Slots that a pass skips together.
+/// Number of slots in a group, which a pass skips together if none is due.
 const GROUP: usize = 8;
 
 /// A simulation's events: `slots` owners with at most one event each, and any number without a slot.
@@ -56,28 +56,28 @@ pub(crate) struct EventQueue {
     /// The event scheduled last, while unstored: mostly one event leads to just one other, also the next overall.
     carried: Due,
     front: Front,
-    /// Due times by slot, in the front or not, but not carried.
+    /// Due value by slot, for events in the front or outside, but not for the carried event.
     due: Vec<Due>,
-    /// No slot in the group, except slots in the front, is due before.
+    /// By group of slots: a time before which no slot is due, except slots in the front.
     from: Vec<u64>,
     slots: usize,
-    /// Events without a slot, outside the front.
+    /// Heap of events without a slot that are not in the front.
     others: BinaryHeap<Reverse<Due>>,
     scheduled: u64,
-    /// How far a pass looks ahead, in ns.
+    /// How far ahead in ns a refill of the front looks.
     horizon: u64,
-    /// When the last event was due, in ns.
+    /// Time in ns when the last removed event was due.
     now: u64,
 }
 
-/// Events due up to a bound in order, the next one last.
+/// The front: all stored events due up to a bound, in order, the next event last.
 #[derive(Debug)]
 struct Front {
     /// The bound first, as if the last event, so that one comparison finds an event sooner than all others; then the
     /// events. The rest is unused.
     places: [Due; FRONT],
     events: usize,
-    /// A copy of the last place: the next event, or the bound.
+    /// The next event, a copy of the last used place; the bound if the front is empty.
     next: Due,
 }
 
@@ -86,22 +86,22 @@ impl Front {
         self.places[0]
     }
 
-    /// Moves the bound; the front has no event.
-    fn set_bound(&mut self, bound: Due) {
+    /// Sets the bound of a front without events.
+    fn set_bound_while_empty(&mut self, bound: Due) {
         self.places[0] = bound;
         self.next = bound;
     }
 
-    /// Takes the next event out. (The remainder spares a check.)
+    /// Removes the next event from the front. (The remainder spares a bounds check.)
     #[inline]
-    fn take_next(&mut self) {
+    fn remove_next(&mut self) {
         self.events -= 1;
         self.next = self.places[self.events % FRONT];
     }
 
-    /// Puts an event before all others. Returns false without room, or if the event is due after the bound.
+    /// Puts an event due before all others into the front. Returns false, and does nothing, if there is no room or the event is later.
     #[inline]
-    fn put_first(&mut self, due: Due) -> bool {
+    fn try_put_first(&mut self, due: Due) -> bool {
         let first = due <= self.next && self.events + 1 < FRONT;
         if first {
             self.events += 1;
@@ -111,8 +111,8 @@ impl Front {
         first
     }
 
-    /// Puts an event due by the bound in place. Without room, the last event leaves, and the bound moves before it.
-    fn put(&mut self, due: Due) -> Option<Due> {
+    /// Inserts an event due by the bound in order. Without room, returns the front's last event and moves the bound before it.
+    fn insert_or_evict_last(&mut self, due: Due) -> Option<Due> {
         let mut left = None;
         if self.events + 1 == FRONT {
             let last = self.places[1];
@@ -136,12 +136,12 @@ impl Front {
         left
     }
 
-    /// Takes an event out, if present.
-    fn take(&mut self, due: Due) {
+    /// Removes an event from the front, if present.
+    fn remove_if_present(&mut self, due: Due) {
         let events = &self.places[1..=self.events];
         if let Some(place) = events.iter().rposition(|event| *event == due) {
             self.places.copy_within(place + 2..=self.events, place + 1);
-            self.take_next();
+            self.remove_next();
         }
     }
 }
@@ -167,55 +167,55 @@ impl EventQueue {
     }
 
     #[inline]
-    fn due_at(&mut self, time: u64, number: usize) -> Due {
+    fn due_after_equal_times(&mut self, time: u64, number: usize) -> Due {
         debug_assert!(number < 1 << NUMBER_BITS);
         self.scheduled = self.scheduled.wrapping_add(1);
-        due_at(time, self.scheduled, number)
+        pack_due(time, self.scheduled, number)
     }
 
-    /// Schedules a slot's event at `time` ns, in place of a pending event.
+    /// Schedules a slot's event at `time` ns; replaces the slot's pending event.
     #[inline]
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
-        let due = self.due_at(time, slot);
-        if time_of(self.due[slot]) != u64::MAX || time_of(self.carried) != u64::MAX {
-            self.make_way(slot);
+        let due = self.due_after_equal_times(time, slot);
+        if time_of_due(self.due[slot]) != u64::MAX || time_of_due(self.carried) != u64::MAX {
+            self.cancel_and_store_carried(slot);
         }
-        self.carry(due);
+        self.carry_unstored(due);
     }
 
-    /// Takes back a slot's event.
+    /// Cancels a slot's event, if pending.
     #[inline]
     pub(crate) fn cancel(&mut self, slot: usize) {
-        if time_of(self.due[slot]) != u64::MAX {
-            self.unstore(slot);
-        } else if number_of(self.carried) == slot {
+        if time_of_due(self.due[slot]) != u64::MAX {
+            self.forget_stored(slot);
+        } else if event_number_of_due(self.carried) == slot {
             self.carried = NEVER;
         }
     }
 
-    /// When a slot is due; [`u64::MAX`] if not pending.
+    /// Time in ns when a slot's event is due; [`u64::MAX`] if none is pending.
     #[inline]
-    pub(crate) fn due(&self, slot: usize) -> u64 {
-        if number_of(self.carried) == slot {
-            time_of(self.carried)
+    pub(crate) fn due_time(&self, slot: usize) -> u64 {
+        if event_number_of_due(self.carried) == slot {
+            time_of_due(self.carried)
         } else {
-            time_of(self.due[slot])
+            time_of_due(self.due[slot])
         }
     }
 
-    /// Adds an event without a slot at `time` ns.
+    /// Adds an event without a slot, due at `time` ns, with the own number `other`.
     #[inline]
-    pub(crate) fn push(&mut self, time: u64, other: usize) {
-        let due = self.due_at(time, self.slots + other);
-        if time_of(self.carried) != u64::MAX {
+    pub(crate) fn push_without_slot(&mut self, time: u64, other: usize) {
+        let due = self.due_after_equal_times(time, self.slots + other);
+        if time_of_due(self.carried) != u64::MAX {
             self.store_carried();
         }
-        self.carry(due);
+        self.carry_unstored(due);
     }
 
-    /// Carries an event along; nothing is carried.
+    /// Carries an event along unstored; no other event may be carried.
     #[inline(always)]
-    fn carry(&mut self, due: Due) {
+    fn carry_unstored(&mut self, due: Due) {
         self.carried = due;
         #[cfg(test)]
         if tests::STORED_AT_ONCE.get() {
@@ -223,96 +223,97 @@ impl EventQueue {
         }
     }
 
-    /// Takes the next event: time in ns, and slot; without a slot, slot count and own number together.
+    /// Removes and returns the next event: time in ns and slot number, or for an event without a slot, slot count plus own number.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
+    pub(crate) fn pop_next(&mut self) -> Option<(u64, usize)> {
         let mut due = self.carried;
-        // An empty front takes the event if due by the bound.
+        // The carried event is the next if due before the front's next, or before the bound of an empty front.
         if due <= self.front.next {
             self.carried = NEVER;
         } else {
-            if self.front.events == 0 && !self.refill() {
+            if self.front.events == 0 && !self.refill_front() {
                 return None;
             }
             due = self.front.next;
-            self.front.take_next();
-            if let Some(due) = self.due.get_mut(number_of(due)) {
+            self.front.remove_next();
+            if let Some(due) = self.due.get_mut(event_number_of_due(due)) {
                 *due = NEVER;
             }
         }
-        self.now = time_of(due);
-        Some((self.now, number_of(due)))
+        self.now = time_of_due(due);
+        Some((self.now, event_number_of_due(due)))
     }
 
-    /// Cancels the slot's event, and stores another slot's carried event.
+    /// Cancels the slot's pending event; if another slot's event is carried, stores that event.
     #[inline(never)]
-    fn make_way(&mut self, slot: usize) {
-        if number_of(self.carried) == slot {
+    fn cancel_and_store_carried(&mut self, slot: usize) {
+        if event_number_of_due(self.carried) == slot {
             self.carried = NEVER;
         } else {
-            self.unstore(slot);
+            self.forget_stored(slot);
             self.store_carried();
         }
     }
 
-    /// Forgets a slot's stored event, if any.
-    fn unstore(&mut self, slot: usize) {
+    /// Removes a slot's stored event, if any.
+    fn forget_stored(&mut self, slot: usize) {
         let before = std::mem::replace(&mut self.due[slot], NEVER);
         if before <= self.front.bound() {
-            self.front.take(before);
+            self.front.remove_if_present(before);
         }
     }
 
-    /// Stores the carried event, if any.
+    /// Stores the carried event in the front or beyond, if an event is carried.
     fn store_carried(&mut self) {
         let carried = std::mem::replace(&mut self.carried, NEVER);
         if carried == NEVER {
             return;
         }
-        let number = number_of(carried);
+        let number = event_number_of_due(carried);
         if number < self.slots {
             self.due[number] = carried;
         }
-        if !self.front.put_first(carried) {
-            self.put(carried);
+        if !self.front.try_put_first(carried) {
+            self.store_in_front_or_beyond(carried);
         }
     }
 
-    /// Stores an event in the front or beyond.
-    fn put(&mut self, due: Due) {
+    /// Stores an event: in the front if due by its bound, otherwise outside.
+    fn store_in_front_or_beyond(&mut self, due: Due) {
         let left = if due <= self.front.bound() {
-            self.front.put(due)
+            self.front.insert_or_evict_last(due)
         } else {
             Some(due)
         };
         let Some(late) = left else { return };
-        let number = number_of(late);
+        let number = event_number_of_due(late);
         if number < self.slots {
             let from = &mut self.from[number / GROUP];
-            *from = time_of(late).min(*from);
+            *from = time_of_due(late).min(*from);
         } else {
             self.others.push(Reverse(late));
         }
     }
 
-    /// Puts the next few in order. Returns whether any are left.
+    /// Fills the empty front with the next few events. Returns false if no event is left.
     #[cold]
-    fn refill(&mut self) -> bool {
+    fn refill_front(&mut self) -> bool {
         self.store_carried();
         if self.front.events > 0 {
             return true;
         }
         let mut start = self.now;
         loop {
-            self.front
-                .set_bound(until(start.saturating_add(self.horizon).min(u64::MAX - 1)));
-            self.collect_slots();
+            self.front.set_bound_while_empty(last_due_at(
+                start.saturating_add(self.horizon).min(u64::MAX - 1),
+            ));
+            self.move_due_slots_to_front();
             while let Some(Reverse(due)) = self.others.peek()
                 && *due <= self.front.bound()
             {
                 let due = *due;
                 self.others.pop();
-                self.put(due);
+                self.store_in_front_or_beyond(due);
             }
             let found = self.front.events;
             if found > REFILL_MAX {
@@ -325,14 +326,14 @@ impl EventQueue {
             }
             let slots = self.from.iter().min().copied().unwrap_or(u64::MAX);
             let other = self.others.peek().map_or(NEVER, |Reverse(due)| *due);
-            start = slots.min(time_of(other));
+            start = slots.min(time_of_due(other));
             if start == u64::MAX {
                 return false;
             }
         }
     }
 
-    fn collect_slots(&mut self) {
+    fn move_due_slots_to_front(&mut self) {
         for group in 0..self.from.len() {
             if Due::from(self.from[group]) << 64 > self.front.bound() {
                 continue;
@@ -341,9 +342,9 @@ impl EventQueue {
             for slot in group * GROUP..(group + 1) * GROUP {
                 let due = self.due[slot];
                 if due <= self.front.bound() {
-                    self.put(due);
+                    self.store_in_front_or_beyond(due);
                 } else {
-                    self.from[group] = time_of(due).min(self.from[group]);
+                    self.from[group] = time_of_due(due).min(self.from[group]);
                 }
             }
         }
@@ -357,7 +358,7 @@ mod tests {
 
     use proptest::prelude::*;
     use wakepath_hardware::Machine;
-    use wakepath_hardware::machine::builtin_names;
+    use wakepath_hardware::machine::builtin_machine_names;
     use wakepath_policies::PolicySet;
     use wakepath_workloads::{Workload, fio};
 
@@ -388,7 +389,7 @@ mod tests {
             job("rw=randrw\nioengine=libaio\niodepth=8\nnumjobs=3\nrate_iops=900\n"),
             job("rw=randwrite\nioengine=libaio\niodepth=2\nthinktime=300\nthinktime_spin=50\n"),
         ];
-        for machine in builtin_names() {
+        for machine in builtin_machine_names() {
             let machine = Machine::find(machine).unwrap();
             for (job, (idle, freq)) in jobs.iter().zip([
                 ("teo@6.12", "schedutil"),
@@ -423,7 +424,7 @@ mod tests {
                 };
                 match op {
                     0 | 1 => {
-                        queue.push(time, number);
+                        queue.push_without_slot(time, number);
                         model.insert((time, rank), slots + number);
                     }
                     2 | 3 => {
@@ -432,7 +433,7 @@ mod tests {
                         }
                         queue.schedule(slot, time);
                         model.insert((time, rank), slot);
-                        prop_assert_eq!(queue.due(slot), time);
+                        prop_assert_eq!(queue.due_time(slot), time);
                     }
                     4 => {
                         if let Some(due) = pending(&model) {
@@ -442,14 +443,14 @@ mod tests {
                     }
                     _ => {
                         let expected = model.pop_first().map(|((time, _), next)| (time, next));
-                        prop_assert_eq!(queue.pop(), expected);
+                        prop_assert_eq!(queue.pop_next(), expected);
                     }
                 }
             }
             while let Some(((time, _), next)) = model.pop_first() {
-                prop_assert_eq!(queue.pop(), Some((time, next)));
+                prop_assert_eq!(queue.pop_next(), Some((time, next)));
             }
-            prop_assert_eq!(queue.pop(), None);
+            prop_assert_eq!(queue.pop_next(), None);
         }
     }
 }

@@ -2,27 +2,27 @@
 
 use std::f64::consts::LN_2;
 
-/// Steps per doubling with tabulated powers.
+/// Tabulated powers of two per doubling.
 const STEPS: usize = 64;
 
-/// A number from 2^52 to 2^53: an added number is rounded to a whole number, in two's complement in the last bits.
+/// A constant from 2^52 to 2^53: adding it rounds a number to a whole number, whose two's complement is in the sum's last bits.
 const ROUNDS: f64 = 6_755_399_441_055_744.0;
 
-/// A step's logarithm in two parts. The first part has so few digits that products with whole step counts are exact.
+/// Natural logarithm of one step, in two parts. The first has so few digits that its product with a step count is exact.
 const STEP_HIGH: f64 = f64::from_bits(LN_2.to_bits() >> 27 << 27) / STEPS as f64;
 const STEP_LOW: f64 = (LN_2 - f64::from_bits(LN_2.to_bits() >> 27 << 27) + LN_2_LOW) / STEPS as f64;
 
-/// Difference from `LN_2` to the logarithm 2 has.
+/// What the floating-point constant `LN_2` lacks to the exact logarithm of 2.
 const LN_2_LOW: f64 = 2.319_046_813_846_299_6e-17;
 
 /// `2^(i / STEPS)`.
-static POWERS: [f64; STEPS] = powers();
+static POWERS: [f64; STEPS] = tabulate_powers();
 
-const fn powers() -> [f64; STEPS] {
+const fn tabulate_powers() -> [f64; STEPS] {
     let mut powers = [0.0; STEPS];
     let mut step = 0;
     while step < STEPS {
-        // The series for e^x; terms left out are less than 1e-18.
+        // The power series for e^x; the terms left out sum to less than 1e-18.
         let x = step as f64 * LN_2 / STEPS as f64;
         let mut sum = 0.0;
         let mut term = 18.0;
@@ -49,7 +49,7 @@ pub(crate) fn exp(x: f64) -> f64 {
         rest + square * (0.5 + rest * (1.0 / 6.0) + square * (1.0 / 24.0 + rest * (1.0 / 120.0)));
     let steps = rounded.to_bits();
     let power = POWERS[steps as usize % STEPS];
-    // Whole doublings go to the exponent.
+    // Whole doublings are added to the floating-point exponent.
     let doublings = (steps >> STEPS.ilog2()) << (f64::MANTISSA_DIGITS - 1);
     let doubled = f64::from_bits(power.to_bits().wrapping_add(doublings));
     doubled + doubled * series

@@ -13,7 +13,7 @@ use wakepath_workloads::fio::{Draw, Sizes};
 use self::exponential::exp;
 use crate::core::basics::Direction;
 
-/// A log-normal distribution of times.
+/// A log-normal distribution of a drive's or CPU's times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceTime {
     /// In ns.
@@ -31,39 +31,39 @@ impl ServiceTime {
         }
     }
 
-    fn sample(&self, stream: &mut Pcg64Mcg) -> u64 {
-        self.at(self.ratio(stream))
+    fn sample_ns(&self, stream: &mut Pcg64Mcg) -> u64 {
+        self.ns_at_ratio(self.sample_ratio_to_median(stream))
     }
 
-    /// A time over the median.
+    /// Draws a random time, as a ratio to the median.
     #[inline(always)]
-    fn ratio(&self, stream: &mut Pcg64Mcg) -> f64 {
+    fn sample_ratio_to_median(&self, stream: &mut Pcg64Mcg) -> f64 {
         let normal: f64 = StandardNormal.sample(stream);
         exp(normal * self.sigma)
     }
 
-    /// In ns, rounded up.
+    /// The time in ns at a ratio to the median, rounded up.
     #[inline(always)]
-    fn at(&self, ratio: f64) -> u64 {
+    fn ns_at_ratio(&self, ratio: f64) -> u64 {
         (self.median * ratio) as u64 + 1
     }
 }
 
-/// Times with one spread, in stream order.
+/// Random times with one spread, drawn many at once, and handed out in stream order.
 ///
 /// Drawing a time is a long chain of dependent instructions, a tenth of a request's cost. Several are drawn at once,
 /// so that the processor overlaps the chains.
 #[derive(Debug)]
 struct Drawn {
     stream: Pcg64Mcg,
-    /// The spread for all times, after the first draw.
+    /// The spread that all times of this stream share; `None` before the first draw.
     sigma: Option<f64>,
-    /// Times over their median, from `next` on.
+    /// Drawn times as ratios to their median; those from `next` on are unused.
     ratios: [f64; AT_A_TIME],
     next: usize,
 }
 
-/// How many times are drawn together.
+/// Number of times that are drawn together.
 const AT_A_TIME: usize = 64;
 
 impl Drawn {
@@ -76,30 +76,30 @@ impl Drawn {
         }
     }
 
-    /// The next time; all times asked for have the same spread.
+    /// The next random time in ns; all distributions asked for must have the same spread.
     #[inline(always)]
-    fn sample(&mut self, time: &ServiceTime) -> u64 {
+    fn next_time(&mut self, time: &ServiceTime) -> u64 {
         if self.next == AT_A_TIME {
-            self.draw(time);
+            self.refill_ratios(time);
         }
         debug_assert_eq!(self.sigma, Some(time.sigma), "times of another spread");
         let ratio = self.ratios[self.next % AT_A_TIME];
         self.next += 1;
-        time.at(ratio)
+        time.ns_at_ratio(ratio)
     }
 
     #[inline(never)]
-    fn draw(&mut self, time: &ServiceTime) {
+    fn refill_ratios(&mut self, time: &ServiceTime) {
         self.next = 0;
         self.sigma = self.sigma.or(Some(time.sigma));
         for ratio in &mut self.ratios {
-            *ratio = time.ratio(&mut self.stream);
+            *ratio = time.sample_ratio_to_median(&mut self.stream);
         }
     }
 }
 
-/// A stream for a seed: distinct states for distinct seeds and numbers, far apart.
-fn stream(seed: u64, number: u64) -> Pcg64Mcg {
+/// Random stream number `number` for a seed: distinct seeds and numbers give distinct states, far apart.
+fn seeded_stream(seed: u64, number: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
@@ -114,46 +114,46 @@ pub(crate) struct Streams {
     interval: Pcg64Mcg,
     unit: Pcg64Mcg,
     look: Pcg64Mcg,
-    /// By CPU; empty if every exit from an idle state takes its mean time.
+    /// By CPU, the stream for idle exit times; empty if every exit takes its mean time.
     exit: Vec<Pcg64Mcg>,
-    /// By CPU and source.
+    /// Streams for background arrivals, by CPU and source.
     background: Vec<Pcg64Mcg>,
     sources: usize,
 }
 
 impl Streams {
-    /// By how much a look at the clock every `look` ns misses a request's end.
-    pub(crate) fn missed(&mut self, look: u64) -> u64 {
-        if look == 0 {
+    /// Draws how much later than a request's end the player's next look at the clock comes, with looks every `interval` ns.
+    pub(crate) fn draw_clock_look_delay(&mut self, interval: u64) -> u64 {
+        if interval == 0 {
             return 0;
         }
-        self.look.random_range(0..=look)
+        self.look.random_range(0..=interval)
     }
 
     pub(crate) fn new(seed: u64, cpus: usize, sources: usize, exits_vary: bool) -> Self {
         Self {
-            direction: stream(seed, 1),
-            service: Drawn::new(stream(seed, 2)),
-            offset: stream(seed, 3),
-            completion: stream(seed, 4),
-            start: stream(seed, 5),
-            size: stream(seed, 6),
-            interval: stream(seed, 7),
-            unit: stream(seed, 8),
-            look: stream(seed, 9),
+            direction: seeded_stream(seed, 1),
+            service: Drawn::new(seeded_stream(seed, 2)),
+            offset: seeded_stream(seed, 3),
+            completion: seeded_stream(seed, 4),
+            start: seeded_stream(seed, 5),
+            size: seeded_stream(seed, 6),
+            interval: seeded_stream(seed, 7),
+            unit: seeded_stream(seed, 8),
+            look: seeded_stream(seed, 9),
             exit: (0..if exits_vary { cpus } else { 0 })
-                .map(|cpu| stream(seed, (1 << 32) + cpu as u64))
+                .map(|cpu| seeded_stream(seed, (1 << 32) + cpu as u64))
                 .collect(),
             background: (0..cpus * sources)
-                .map(|i| stream(seed, 16 + i as u64))
+                .map(|i| seeded_stream(seed, 16 + i as u64))
                 .collect(),
             sources,
         }
     }
 
-    /// A request's direction when `read_percent` out of 100 are reads.
+    /// Draws a request's direction, if `read_percent` out of 100 requests are reads.
     #[inline]
-    pub(crate) fn direction(&mut self, read_percent: u8) -> Direction {
+    pub(crate) fn draw_direction(&mut self, read_percent: u8) -> Direction {
         let read = match read_percent {
             0 => false,
             100.. => true,
@@ -166,14 +166,14 @@ impl Streams {
         }
     }
 
-    /// A service time in ns.
+    /// Draws a drive's service time in ns.
     #[inline(always)]
-    pub(crate) fn service(&mut self, time: &ServiceTime) -> u64 {
-        self.service.sample(time)
+    pub(crate) fn draw_service_time(&mut self, time: &ServiceTime) -> u64 {
+        self.service.next_time(time)
     }
 
-    /// How long after its group a process starts, in ns.
-    pub(crate) fn start_delay(&mut self, [from, to]: [u64; 2]) -> u64 {
+    /// Draws how long after its job group a process starts, in ns.
+    pub(crate) fn draw_start_delay(&mut self, [from, to]: [u64; 2]) -> u64 {
         if from < to {
             self.start.random_range(from..=to)
         } else {
@@ -181,27 +181,27 @@ impl Streams {
         }
     }
 
-    /// The time to the next event in a Poisson process with this mean in us, in ns: whole us, as in fio.
-    pub(crate) fn interval(&mut self, mean_us: u64) -> u64 {
+    /// Draws the time in ns to the next event of a Poisson process with this mean in us: whole us, as in fio.
+    pub(crate) fn draw_poisson_interval(&mut self, mean_us: u64) -> u64 {
         let times_mean: f64 = Exp1.sample(&mut self.interval);
         ((mean_us as f64 * times_mean) as u64).saturating_mul(1000)
     }
 
-    /// A random block's number, below `blocks`.
-    pub(crate) fn block(&mut self, blocks: u64) -> u64 {
+    /// Draws a block number below `blocks`.
+    pub(crate) fn draw_block_number(&mut self, blocks: u64) -> u64 {
         self.offset.random_range(0..blocks.max(1))
     }
 
-    /// The unit with a read's data, below `units`.
-    pub(crate) fn unit(&mut self, units: usize) -> usize {
+    /// Draws the drive's unit that holds a read's data, below `units`.
+    pub(crate) fn draw_drive_unit(&mut self, units: usize) -> usize {
         self.unit.random_range(0..units.max(1))
     }
 
-    /// A request's size in bytes.
+    /// Draws a request's size in bytes.
     ///
     /// As fio (`get_next_buflen()`): a range is drawn with the highest size added on, rounded down to a multiple, and
     /// sizes beyond the range become the highest size.
-    pub(crate) fn size(&mut self, sizes: &Sizes) -> u64 {
+    pub(crate) fn draw_request_size(&mut self, sizes: &Sizes) -> u64 {
         match sizes {
             Sizes::Range { least, most, step } => {
                 let size = least + self.size.random_range(0..(*most).max(1));
@@ -215,33 +215,37 @@ impl Streams {
         }
     }
 
-    /// Whether a completion comes to another CPU than the queue's own; `share` is the share that does not. Then a
+    /// Draws whether a completion goes to another CPU than the queue's own, whose share is `same_cpu_share`. If so, returns a
     /// number below `others`.
-    pub(crate) fn elsewhere(&mut self, same_cpu_share: f64, others: usize) -> Option<usize> {
+    pub(crate) fn draw_other_completion_cpu(
+        &mut self,
+        same_cpu_share: f64,
+        others: usize,
+    ) -> Option<usize> {
         let same = self.completion.random::<f64>() < same_cpu_share;
         // Drawn in any case, so that the next draw does not depend on the share.
         let other = self.completion.random_range(0..others.max(1));
         (!same && others > 0).then_some(other)
     }
 
-    /// How long a CPU takes to leave an idle state this time, in ns. Policies decide how often a CPU leaves one;
+    /// Draws how long a CPU takes to leave an idle state this time, in ns. Policies decide how often a CPU leaves a state;
     /// nothing but these times uses the CPU's stream.
-    pub(crate) fn exit(&mut self, cpu: usize, time: &ServiceTime) -> u64 {
-        time.sample(&mut self.exit[cpu])
+    pub(crate) fn draw_idle_exit_time(&mut self, cpu: usize, time: &ServiceTime) -> u64 {
+        time.sample_ns(&mut self.exit[cpu])
     }
 
-    /// Time in ns until a background source's next arrival: exponential with this mean.
-    pub(crate) fn background(&mut self, cpu: usize, source: usize, mean: f64) -> u64 {
+    /// Draws the time in ns until a background source's next arrival: exponential with this mean.
+    pub(crate) fn draw_background_interval(&mut self, cpu: usize, source: usize, mean: f64) -> u64 {
         let unit: f64 = Exp1.sample(&mut self.background[cpu * self.sources + source]);
         (unit * mean).round().max(1.0) as u64
     }
 }
 impl Draw for Streams {
     fn below(&mut self, n: u64) -> u64 {
-        self.block(n)
+        self.draw_block_number(n)
     }
 
     fn size(&mut self, sizes: &Sizes) -> u64 {
-        Self::size(self, sizes)
+        self.draw_request_size(sizes)
     }
 }

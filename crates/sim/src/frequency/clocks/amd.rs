@@ -13,26 +13,26 @@ use crate::cpu::state::Cpu;
 use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup};
 use crate::frequency::clocks::report::Report;
 
-/// The driver on one clock's CPUs.
+/// The amd-pstate driver for the CPUs on one clock.
 #[derive(Clone, Debug)]
 pub(super) struct AmdClock {
     table: FrequencyTable,
     driver: AmdPstate,
     governor: Chooser,
-    /// Each CPU's request.
+    /// Each CPU's request on the CPPC performance scale.
     requests: Vec<Request>,
-    /// The processor's own controllers, where they have a say.
+    /// The processor's own frequency controllers, unless the kernel's requests fix the performance.
     hardware: Option<HwpClock>,
 }
 
-/// The kernel's part of the choice, for each CPU.
+/// How the kernel's cpufreq governor chooses each CPU's request.
 #[derive(Clone, Debug)]
 enum Chooser {
-    /// Nothing changes.
+    /// Requests never change.
     Fixed,
-    /// Requests are written at once.
+    /// schedutil writes performance requests to registers, with effect at once.
     Performance(Vec<SchedutilPerf>),
-    /// Requests go through the firmware. The small delay until a kernel thread takes them there is left out.
+    /// schedutil's requests go through the firmware. The small delay until a kernel thread takes them there is left out.
     Frequency(Vec<Schedutil>),
 }
 
@@ -71,11 +71,11 @@ impl AmdClock {
             (_, AmdGovernor::Performance) => driver.for_frequency(driver.top(), false),
             (_, AmdGovernor::Powersave) => driver.for_frequency(driver.default_minimum(), false),
         };
-        // A desired performance leaves the processor no choice.
+        // A request with a desired performance leaves the processor's controller no choice.
         let hardware = (first.desired == 0).then(|| {
             let range = [first.minimum, cppc.scale.nominal, first.maximum]
                 .map(|performance| driver.frequency_of(performance));
-            HwpClock::within(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
+            HwpClock::limited_to_range(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
         });
         Some(Self {
             table: cluster.table.clone(),
@@ -90,14 +90,14 @@ impl AmdClock {
         !matches!(self.governor, Chooser::Fixed)
     }
 
-    pub(super) fn update(
+    pub(super) fn request_after_report(
         &mut self,
         now: u64,
         index: usize,
         report: Report,
         cpus: &[Cpu],
     ) -> Option<Kilohertz> {
-        let signal = cpus[index].signal();
+        let signal = cpus[index].schedutil_signal();
         let now = Nanoseconds(now);
         let request = match &mut self.governor {
             Chooser::Fixed => None,
@@ -119,15 +119,15 @@ impl AmdClock {
         }?;
         self.requests[index] = request;
         if let Some(hardware) = &mut self.hardware {
-            // The processor sees a new minimum at the slot's end.
-            hardware.ask_for_minimum(index, self.driver.frequency_of(request.minimum));
+            // The processor's controller sees a new minimum at the slot's end.
+            hardware.set_minimum(index, self.driver.frequency_of(request.minimum));
             return None;
         }
         self.highest_request(|i| i == index || cpus[i].is_powered())
     }
 
-    /// The frequency to begin with.
-    pub(super) fn first(&self) -> Kilohertz {
+    /// The frequency of the first requests, before anything runs.
+    pub(super) fn first_frequency(&self) -> Kilohertz {
         self.highest_request(|_| true)
             .unwrap_or(self.table.lowest())
     }
@@ -138,7 +138,7 @@ impl AmdClock {
         Some(self.table.at_or_above(self.driver.frequency_of(highest)))
     }
 
-    pub(super) fn end_slot(
+    pub(super) fn frequency_at_slot_end(
         &mut self,
         now: u64,
         cpus: &[Cpu],
@@ -147,12 +147,19 @@ impl AmdClock {
         current: usize,
     ) -> Option<Kilohertz> {
         match &mut self.hardware {
-            Some(hardware) => Some(hardware.end_slot(now, cpus, active, khz, current)),
+            Some(hardware) => Some(hardware.frequency_at_slot_end(now, cpus, active, khz, current)),
             None => self.highest_request(|i| active[i]),
         }
     }
 
-    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
-        self.hardware.as_mut()?.wake(now, index, cpus)
+    pub(super) fn frequency_after_wake_up(
+        &mut self,
+        now: u64,
+        index: usize,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
+        self.hardware
+            .as_mut()?
+            .frequency_after_wake_up(now, index, cpus)
     }
 }

@@ -10,26 +10,26 @@ use crate::core::topology::Cluster;
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSetup {
     pub(in crate::frequency) name: String,
-    /// The CPUs.
+    /// The cluster's CPUs, cores and clocks.
     pub(in crate::frequency) shape: Cluster,
     pub(in crate::frequency) table: FrequencyTable,
     /// By operating point: thousands of cycles on the biggest core per second on this core.
     pub(in crate::frequency) speed: Vec<u32>,
-    /// Requests change nothing, and the kernel does not know how fast a CPU is.
+    /// Whether the speed is fixed: frequency requests change nothing, and the kernel does not know the speed.
     pub(in crate::frequency) fixed_speed: bool,
     pub(in crate::frequency) transition_latency: u64,
     pub(in crate::frequency) stall: u64,
-    /// How often the hardware looks at requests, in ns; 0: always.
+    /// Length in ns of the time slots in which the hardware looks at frequency requests; 0: it looks at once.
     pub(in crate::frequency) slot: u64,
-    /// Highest frequencies by number of active cores, most last.
+    /// Turbo limits: highest frequency by number of active cores, fewest cores first.
     pub(in crate::frequency) turbo: Vec<(usize, Kilohertz)>,
     /// The highest frequency without turbo.
     pub(in crate::frequency) base: Option<Kilohertz>,
     pub(in crate::frequency) hwp: Option<HwpSetup>,
     pub(in crate::frequency) cppc: Option<CppcSetup>,
-    /// The highest frequency by core, where cores differ.
+    /// Highest frequency by core, for clusters whose cores differ; otherwise empty.
     pub(in crate::frequency) ranking: Vec<Kilohertz>,
-    /// The scheduler prefers cores with the highest ranks.
+    /// Whether the scheduler prefers the cores with the highest frequencies.
     pub(in crate::frequency) prefers_cores: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct ClusterSetup {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HwpSetup {
     pub(in crate::frequency) ramp: Nanoseconds,
-    /// A CPU gets the highest frequency from this share of its highest performance on.
+    /// Share of the highest performance, 0 to 1, from which on a CPU gets the highest frequency.
     pub(in crate::frequency) full_at: f64,
 }
 
@@ -45,36 +45,36 @@ pub(crate) struct HwpSetup {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CppcSetup {
     pub(in crate::frequency) scale: PerfScale,
-    /// Requests are written to registers.
+    /// Whether requests are written to registers, and not through the firmware.
     pub(in crate::frequency) registers: bool,
     pub(in crate::frequency) hardware: HwpSetup,
 }
 
 impl ClusterSetup {
-    /// The highest possible frequency for a CPU in the cluster.
-    pub(crate) fn own_limit(&self, cpu: usize) -> Kilohertz {
+    /// Highest frequency that a CPU of the cluster can ever reach.
+    pub(crate) fn highest_frequency_of_cpu(&self, cpu: usize) -> Kilohertz {
         let own = self.ranking.get(self.shape.core_number(cpu)).copied();
         own.unwrap_or(self.table.highest())
     }
 
-    /// Whether the scheduler prefers cores with the highest ranks.
+    /// Whether the scheduler prefers the cluster's cores with the highest frequencies.
     #[inline(always)]
-    pub(crate) fn prefers_cores(&self) -> bool {
+    pub(crate) fn scheduler_prefers_fast_cores(&self) -> bool {
         self.prefers_cores
     }
 
-    /// The highest frequency.
-    pub(crate) fn highest(&self) -> Kilohertz {
+    /// Highest frequency in the cluster's table.
+    pub(crate) fn highest_frequency(&self) -> Kilohertz {
         self.table.highest()
     }
 
-    /// The frequencies, slowest first.
+    /// Frequencies in the cluster's table, slowest first.
     pub(crate) fn frequencies(&self) -> &[Kilohertz] {
         self.table.as_slice()
     }
 
-    /// How often the hardware looks at requests, in ns; 0: always.
-    pub(crate) fn slot(&self) -> u64 {
+    /// Length in ns of the time slots in which the hardware looks at frequency requests; 0: it looks at once.
+    pub(crate) fn slot_length(&self) -> u64 {
         self.slot
     }
 
@@ -86,8 +86,8 @@ impl ClusterSetup {
             .map_or(self.table.highest(), |(_, limit)| *limit)
     }
 
-    /// When the hardware takes up a request made at `now`.
-    pub(crate) fn taken_up(&self, now: u64) -> u64 {
+    /// Time in ns when the hardware takes up a frequency request made at `now`: the slot's end.
+    pub(crate) fn time_request_is_taken_up(&self, now: u64) -> u64 {
         match self.slot {
             0 => now,
             slot => now.div_ceil(slot) * slot,

@@ -13,7 +13,7 @@ use crate::error::SimError;
 use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::frequency::clocks::report::Report;
 
-/// The decider.
+/// What decides about a clock's frequency: a cpufreq policy, or the processor.
 #[derive(Clone, Debug)]
 pub(super) enum Decider {
     Fixed,
@@ -24,19 +24,19 @@ pub(super) enum Decider {
     Amd(Box<AmdClock>),
 }
 
-/// ondemand with the last sample.
+/// The ondemand governor of a clock, with its last sample.
 #[derive(Clone, Debug)]
 pub(super) struct OndemandClock {
     policy: Ondemand,
     sampled: u64,
-    /// Each CPU's busy time by then, in ns.
+    /// Each CPU's busy time in ns at the last sample.
     busy: Vec<u64>,
-    /// Room for the sample.
+    /// Reused memory for the samples of all CPUs.
     samples: Vec<Sample>,
 }
 
-/// A cluster does not say what a policy needs.
-fn no_clock(cluster: &ClusterSetup, policy: &str, what: &str) -> SimError {
+/// Makes the error that a cluster's description lacks a figure that a frequency policy needs.
+fn missing_figure_error(cluster: &ClusterSetup, policy: &str, what: &str) -> SimError {
     SimError::NoClock {
         cluster: cluster.name.clone(),
         policy: policy.to_owned(),
@@ -45,7 +45,7 @@ fn no_clock(cluster: &ClusterSetup, policy: &str, what: &str) -> SimError {
 }
 
 impl Decider {
-    /// The decider for `cpus` CPUs with one clock, and the first operating point.
+    /// Makes the decider for `cpus` CPUs on one clock. Returns also the index of the first operating point.
     pub(super) fn new(
         cluster: &ClusterSetup,
         cpus: usize,
@@ -56,7 +56,7 @@ impl Decider {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
         let latency = Nanoseconds(cluster.transition_latency);
-        let missing = |what| no_clock(cluster, name, what);
+        let missing = |what| missing_figure_error(cluster, name, what);
         Ok(match policy {
             FreqPolicy::Performance => (Self::Fixed, highest),
             FreqPolicy::Powersave => (Self::Fixed, 0),
@@ -101,14 +101,14 @@ impl Decider {
                 let cppc = cluster.cppc.ok_or_else(|| missing("CPPC (cppc)"))?;
                 let clock = AmdClock::new(cluster, cppc, cpus, settings, tick)
                     .ok_or_else(|| missing("performance scale that the driver takes (cppc)"))?;
-                let first = clock.first();
+                let first = clock.first_frequency();
                 let start = cluster.table.as_slice().partition_point(|f| *f < first);
                 (Self::Amd(Box::new(clock)), start.min(highest))
             }
         })
     }
 
-    pub(super) fn follows_slots(&self) -> bool {
+    pub(super) fn follows_hardware_slots(&self) -> bool {
         matches!(self, Self::Pstate(_) | Self::Hwp(_) | Self::Amd(_))
     }
 
@@ -120,16 +120,16 @@ impl Decider {
         }
     }
 
-    /// HWP boost counts, if on.
-    pub(super) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
+    /// Counts of HWP dynamic boost; `None` if it is off.
+    pub(super) fn hwp_boost_counts(&self) -> Option<HwpBoostRun> {
         match self {
-            Self::Hwp(clock) => clock.boosts(),
+            Self::Hwp(clock) => clock.boost_counts(),
             _ => None,
         }
     }
 
-    /// The scheduler reports. Returns the frequency to have from now on, if there is something new.
-    pub(super) fn update(
+    /// Handles a report from the scheduler. Returns the frequency to ask for, if the decider has a new choice.
+    pub(super) fn request_after_report(
         &mut self,
         now: u64,
         index: usize,
@@ -141,23 +141,25 @@ impl Decider {
         match self {
             Self::Fixed => None,
             Self::Schedutil(policy) => {
-                let signals = cpus.iter().map(Cpu::signal);
+                let signals = cpus.iter().map(Cpu::schedutil_signal);
                 policy.update(Nanoseconds(now), index, report.iowait, signals)
             }
-            Self::Ondemand(clock) => clock.update(now, cpus),
-            Self::Pstate(clock) => clock.update(now, index, report, cpus, khz, current),
+            Self::Ondemand(clock) => clock.request_if_sample_is_due(now, cpus),
+            Self::Pstate(clock) => {
+                clock.request_after_report(now, index, report, cpus, khz, current)
+            }
             Self::Hwp(clock) => {
-                // The hardware sees a new minimum at the slot's end.
-                clock.update(now, index, report);
+                // HWP hardware sees a new minimum at the slot's end.
+                clock.note_report(now, index, report);
                 None
             }
-            Self::Amd(clock) => clock.update(now, index, report, cpus),
+            Self::Amd(clock) => clock.request_after_report(now, index, report, cpus),
         }
     }
 
-    /// The hardware's slot ends. Returns the frequency to have from now on, if the hardware has a
+    /// Ends a slot of the hardware. Returns the frequency to have from now on, if the hardware has a
     /// say in it.
-    pub(super) fn end_slot(
+    pub(super) fn frequency_at_slot_end(
         &mut self,
         now: u64,
         cpus: &[Cpu],
@@ -168,16 +170,21 @@ impl Decider {
         match self {
             Self::Fixed | Self::Schedutil(_) | Self::Ondemand(_) => None,
             Self::Pstate(clock) => clock.highest_request(|i| active[i]),
-            Self::Hwp(clock) => Some(clock.end_slot(now, cpus, active, khz, current)),
-            Self::Amd(clock) => clock.end_slot(now, cpus, active, khz, current),
+            Self::Hwp(clock) => Some(clock.frequency_at_slot_end(now, cpus, active, khz, current)),
+            Self::Amd(clock) => clock.frequency_at_slot_end(now, cpus, active, khz, current),
         }
     }
 
-    /// A CPU wakes up. Returns the frequency reached by the hardware while all CPUs slept for longer than a slot.
-    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
+    /// Handles the wake-up of a CPU. Returns the frequency that the hardware reached while all CPUs slept for longer than a slot.
+    pub(super) fn frequency_after_wake_up(
+        &mut self,
+        now: u64,
+        index: usize,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
         match self {
-            Self::Hwp(clock) => clock.wake(now, index, cpus),
-            Self::Amd(clock) => clock.wake(now, index, cpus),
+            Self::Hwp(clock) => clock.frequency_after_wake_up(now, index, cpus),
+            Self::Amd(clock) => clock.frequency_after_wake_up(now, index, cpus),
             _ => None,
         }
     }
@@ -187,7 +194,7 @@ impl OndemandClock {
     /// ondemand samples at utilisation updates, once the interval is over (`dbs_update_util_handler()`,
     /// `drivers/cpufreq/cpufreq_governor.c`, Linux 6.12), without a timer. The kernel worker that takes the sample a
     /// little later is left out.
-    fn update(&mut self, now: u64, cpus: &[Cpu]) -> Option<Kilohertz> {
+    fn request_if_sample_is_due(&mut self, now: u64, cpus: &[Cpu]) -> Option<Kilohertz> {
         let elapsed = now - self.sampled;
         if elapsed < self.policy.interval().0 {
             return None;
@@ -195,17 +202,17 @@ impl OndemandClock {
         self.sampled = now;
         self.samples.clear();
         for (cpu, before) in cpus.iter().zip(&mut self.busy) {
-            let busy = cpu.busy_until(now);
+            let busy = cpu.busy_time_until(now);
             let idle = elapsed.saturating_sub(busy - std::mem::replace(before, busy));
             self.samples.push(Sample {
-                elapsed_us: micros(elapsed),
-                idle_us: micros(idle),
+                elapsed_us: saturating_micros(elapsed),
+                idle_us: saturating_micros(idle),
             });
         }
         Some(self.policy.update(&self.samples))
     }
 }
 
-fn micros(ns: u64) -> u32 {
+fn saturating_micros(ns: u64) -> u32 {
     u32::try_from(ns / 1000).unwrap_or(u32::MAX)
 }

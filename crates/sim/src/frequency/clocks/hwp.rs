@@ -9,18 +9,18 @@ use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::intel::{frequency_of, level};
+use super::intel::{frequency_at_pstate_level, pstate_level};
 use crate::cpu::state::Cpu;
 use crate::frequency::clocks::cluster::{ClusterSetup, HwpSetup};
 use crate::frequency::clocks::report::Report;
 
-/// The controllers: the kernel only sets limits, the processor does the rest.
+/// The processor's frequency controllers on one clock: the kernel only sets limits.
 #[derive(Clone, Debug)]
 pub(super) struct HwpClock {
     slot: u64,
-    /// The highest frequency in the requests.
+    /// Highest frequency that the kernel's requests allow.
     highest: Kilohertz,
-    /// The controllers know about the CPUs up to this time, the end of a slot.
+    /// Time in ns, a slot's end, up to which the controllers have observed the CPUs.
     seen: u64,
     cpus: Vec<HwpCpu>,
     table: FrequencyTable,
@@ -31,15 +31,15 @@ pub(super) struct HwpClock {
 struct HwpCpu {
     controller: Hwp,
     boost: Option<HwpBoost>,
-    /// The request's minimum.
+    /// Minimum frequency in the CPU's request.
     minimum: Kilohertz,
-    /// Another CPU reported a wake-up from I/O wait; this CPU has not been asked since.
+    /// Whether another CPU has reported a wake-up from I/O wait that this CPU has not handled yet.
     iowait_pending: bool,
-    /// kHz x ns while running, when last looked at.
+    /// The CPU's running time times frequency, in kHz x ns, when last observed.
     khz_time: u128,
 }
 
-/// The driver's counts for the boost.
+/// How often the driver's HWP dynamic boost was called and raised a minimum.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct HwpBoostRun {
     /// Hook calls by the scheduler on the CPU itself.
@@ -59,20 +59,20 @@ impl HwpClock {
     ) -> Self {
         let (lowest, highest) = (cluster.table.lowest(), cluster.table.highest());
         let levels = HwpLevels {
-            min: level(lowest),
-            guaranteed: level(base),
-            max: level(highest),
+            min: pstate_level(lowest),
+            guaranteed: pstate_level(base),
+            max: pstate_level(highest),
         };
-        let minimum = frequency_of(&cluster.table, levels.min);
-        let mut clock = Self::within(cluster, [minimum, base, highest], hwp, cpus, epp);
+        let minimum = frequency_at_pstate_level(&cluster.table, levels.min);
+        let mut clock = Self::limited_to_range(cluster, [minimum, base, highest], hwp, cpus, epp);
         for cpu in &mut clock.cpus {
             cpu.boost = boost.map(|tick| HwpBoost::new(levels, tick));
         }
         clock
     }
 
-    /// Controllers limited to a range of frequencies; the one in the middle is the highest without turbo.
-    pub(super) fn within(
+    /// Controllers limited to the frequencies from `minimum` to `highest`; `base` is the highest without turbo.
+    pub(super) fn limited_to_range(
         cluster: &ClusterSetup,
         [minimum, base, highest]: [Kilohertz; 3],
         hwp: HwpSetup,
@@ -97,18 +97,18 @@ impl HwpClock {
         }
     }
 
-    /// The kernel writes another minimum.
-    pub(super) fn ask_for_minimum(&mut self, index: usize, minimum: Kilohertz) {
+    /// Sets the minimum in a CPU's request, as the kernel writes it.
+    pub(super) fn set_minimum(&mut self, index: usize, minimum: Kilohertz) {
         self.cpus[index].minimum = minimum;
     }
 
-    pub(super) fn update(&mut self, now: u64, index: usize, report: Report) {
+    pub(super) fn note_report(&mut self, now: u64, index: usize, report: Report) {
         let cpu = &mut self.cpus[index];
         let Some(boost) = &mut cpu.boost else {
             return;
         };
         cpu.iowait_pending |= report.iowait;
-        // A CPU cannot write another's request.
+        // A CPU cannot write another CPU's request, and handles a report itself later.
         if report.local {
             let iowait = std::mem::take(&mut cpu.iowait_pending);
             let before = boost.minimum();
@@ -116,18 +116,18 @@ impl HwpClock {
             self.boosts.calls += 1;
             self.boosts.raises += u64::from(minimum > before);
             if minimum != before {
-                cpu.minimum = frequency_of(&self.table, minimum);
+                cpu.minimum = frequency_at_pstate_level(&self.table, minimum);
             }
         }
     }
 
-    /// Boost counts; `None` when off.
-    pub(super) fn boosts(&self) -> Option<HwpBoostRun> {
+    /// Counts of HWP dynamic boost; `None` if it is off.
+    pub(super) fn boost_counts(&self) -> Option<HwpBoostRun> {
         let on = self.cpus.iter().any(|cpu| cpu.boost.is_some());
         on.then_some(self.boosts)
     }
 
-    pub(super) fn end_slot(
+    pub(super) fn frequency_at_slot_end(
         &mut self,
         now: u64,
         cpus: &[Cpu],
@@ -135,47 +135,53 @@ impl HwpClock {
         khz: &[Kilohertz],
         current: usize,
     ) -> Kilohertz {
-        self.rest(now - self.slot);
+        self.observe_rest_until(now - self.slot);
         let slot = Nanoseconds(self.slot);
         let most = f64::from(self.highest.0) * self.slot as f64;
         for ((own, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
             let mut used = 0;
             if *active {
-                let khz_time = cpu.running_until(now, current, khz).khz_time();
+                let khz_time = cpu.running_time_until(now, current, khz).khz_time();
                 used = khz_time - std::mem::replace(&mut own.khz_time, khz_time);
             }
-            own.controller.observe(slot, (used as f64 / most).min(1.0));
+            own.controller
+                .record_utilisation(slot, (used as f64 / most).min(1.0));
         }
         self.seen = now;
         self.highest_request(|index| active[index])
     }
 
-    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
-        // A slot that ends just now has not been looked at yet.
+    pub(super) fn frequency_after_wake_up(
+        &mut self,
+        now: u64,
+        index: usize,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
+        // A slot that ends just now has not been observed yet.
         let last_slot = now.saturating_sub(1) / self.slot * self.slot;
         if self.seen >= last_slot || cpus.iter().any(Cpu::is_powered) {
             return None;
         }
-        self.rest(last_slot);
+        self.observe_rest_until(last_slot);
         Some(self.highest_request(|i| i == index))
     }
 
-    /// Nothing ran until `time`, the end of a slot.
-    fn rest(&mut self, time: u64) {
+    /// Lets the controllers observe that nothing ran until `time`, the end of a slot.
+    fn observe_rest_until(&mut self, time: u64) {
         if time > self.seen {
             let elapsed = Nanoseconds(time - self.seen);
             for cpu in &mut self.cpus {
-                cpu.controller.observe(elapsed, 0.0);
+                cpu.controller.record_utilisation(elapsed, 0.0);
             }
             self.seen = time;
         }
     }
 
-    /// The highest frequency asked for by controllers that count, at least their highest minimum.
+    /// Highest frequency that controllers want, or requests set as minimum, among the CPUs for which `counts` is true.
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Kilohertz {
         let counting = self.cpus.iter().enumerate().filter(|(i, _)| counts(*i));
         let asked = counting.map(|(_, cpu)| {
-            let desired = self.table.at_or_above(cpu.controller.desired());
+            let desired = self.table.at_or_above(cpu.controller.desired_frequency());
             desired.max(cpu.minimum)
         });
         asked.max().unwrap_or(self.table.lowest())

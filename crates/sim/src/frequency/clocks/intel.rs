@@ -11,24 +11,24 @@ use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use crate::cpu::state::Cpu;
 use crate::frequency::clocks::report::Report;
 
-/// A P-state step: the bus clock.
+/// Frequency difference between two P-states: the bus clock, in kHz.
 const STEP_KHZ: u32 = 100_000;
 
-pub(super) fn level(frequency: Kilohertz) -> u8 {
+pub(super) fn pstate_level(frequency: Kilohertz) -> u8 {
     u8::try_from(frequency.0 / STEP_KHZ).unwrap_or(u8::MAX)
 }
 
-pub(super) fn frequency_of(table: &FrequencyTable, level: u8) -> Kilohertz {
+pub(super) fn frequency_at_pstate_level(table: &FrequencyTable, level: u8) -> Kilohertz {
     table.at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
 }
 
-/// `intel_pstate` without HWP.
+/// `intel_pstate` in active mode without HWP, for the CPUs on one clock.
 #[derive(Clone, Debug)]
 pub(super) struct PstateClock {
     table: FrequencyTable,
     base: Kilohertz,
     cpus: Vec<IntelPstate>,
-    /// Each CPU's requested P-state.
+    /// P-state that each CPU requests.
     requests: Vec<u8>,
 }
 
@@ -40,11 +40,11 @@ impl PstateClock {
         iowait_boost: bool,
         tick: TickRate,
     ) -> Self {
-        let (min, max) = (level(table.lowest()), level(table.highest()));
+        let (min, max) = (pstate_level(table.lowest()), pstate_level(table.highest()));
         let limits = PstateLimits {
             min,
-            max: level(base),
-            max_physical: level(base),
+            max: pstate_level(base),
+            max_physical: pstate_level(base),
             turbo: max,
             policy_min: min,
             policy_max: max,
@@ -53,12 +53,12 @@ impl PstateClock {
             table: table.clone(),
             base,
             cpus: vec![IntelPstate::new(limits, iowait_boost, tick); cpus],
-            // The driver starts a CPU at the lowest P-state.
+            // The `intel_pstate` driver starts a CPU at the lowest P-state.
             requests: vec![min; cpus],
         }
     }
 
-    pub(super) fn update(
+    pub(super) fn request_after_report(
         &mut self,
         now: u64,
         index: usize,
@@ -67,16 +67,16 @@ impl PstateClock {
         khz: &[Kilohertz],
         current: usize,
     ) -> Option<Kilohertz> {
-        // A CPU can neither read another's counters nor write its request.
+        // A CPU can neither read another CPU's counters nor write its request.
         if !report.local {
             return None;
         }
         let base = u128::from(self.base.0);
         let next = self.cpus[index].update(Nanoseconds(now), report.iowait, || {
-            let running = cpus[index].running_until(now, current, khz);
+            let running = cpus[index].running_time_until(now, current, khz);
             let khz_times = [
                 running.khz_time(),
-                base * u128::from(running.time()),
+                base * u128::from(running.time_ns()),
                 base * u128::from(now),
             ];
             let [aperf, mperf, tsc] = khz_times.map(|khz_time| (khz_time / 1_000_000) as u64);
@@ -86,10 +86,10 @@ impl PstateClock {
         self.highest_request(|i| i == index || cpus[i].is_powered())
     }
 
-    /// The highest request among CPUs that count.
+    /// Frequency of the highest request among the CPUs for which `counts` is true; `None` if there are none.
     pub(super) fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
         let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
         let highest = counting.map(|(_, request)| *request).max()?;
-        Some(frequency_of(&self.table, highest))
+        Some(frequency_at_pstate_level(&self.table, highest))
     }
 }

@@ -35,30 +35,30 @@ pub(crate) struct Domain {
     /// Speed at the last operating point.
     full_speed: Speed,
     decider: Decider,
-    /// How interrupts count in the utilisation.
+    /// How interrupt time counts in a CPU's utilisation.
     interrupt_time: InterruptTime,
-    /// The operating point in force, and its index.
+    /// Index of the operating point in force, and the point itself.
     current: usize,
     now: Point,
-    /// The last requested operating point.
+    /// Index of the operating point last requested.
     wanted: usize,
-    /// The highest allowed by turbo.
+    /// Index of the highest operating point that turbo limits allow.
     limit: usize,
-    /// The highest possible on these cores.
+    /// Highest frequency possible on the clock's cores.
     own_limit: Kilohertz,
-    /// The hardware is on its way to another operating point.
+    /// Whether a frequency change is in progress.
     changing: bool,
-    /// How long a change stops the CPUs, and until when the last one does.
+    /// How long a frequency change stops the CPUs, and until when the last change does, in ns.
     stall: u64,
     stalled_until: u64,
-    /// How often the frequency has changed, the last change, and the sum over the time until then, in kHz x ns.
+    /// Number of frequency changes, time of the last change in ns, and frequency summed over the time until then in kHz x ns.
     changes: u64,
     changed_at: u64,
     khz_time: u128,
-    /// Task time at the operating point in force, and at each point before, in ns.
+    /// Run time of tasks in ns, at the operating point in force since the last change, and by point before.
     task_time: u64,
     task_times: Vec<u64>,
-    /// HWP boost counts before anything counted.
+    /// HWP boost counts at the end of the warm-up.
     boosts_before: Option<HwpBoostRun>,
 }
 
@@ -81,7 +81,7 @@ impl Domain {
     ) -> Result<Self, SimError> {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
-        let own_limit = table.at_or_below(cluster.own_limit(cpus.start));
+        let own_limit = table.at_or_below(cluster.highest_frequency_of_cpu(cpus.start));
         let limit = table.as_slice().partition_point(|f| *f < own_limit);
         let (decider, start) = Decider::new(cluster, cpus.len(), policy, name, tick)?;
         let points: Vec<Point> = (table.as_slice().iter().zip(&cluster.speed))
@@ -126,64 +126,64 @@ impl Domain {
         })
     }
 
-    /// The cluster's number.
+    /// Number of the clock's cluster.
     pub(in crate::frequency) fn cluster(&self) -> usize {
         self.cluster
     }
 
-    /// The CPUs on this clock.
+    /// Numbers of the CPUs on this clock.
     #[inline(always)]
     pub(crate) fn cpus(&self) -> Range<usize> {
         self.cpus.clone()
     }
 
-    /// Possible frequencies, slowest first.
+    /// Frequencies of the clock's table, slowest first.
     pub(in crate::frequency) fn frequencies(&self) -> &[Kilohertz] {
         self.table.as_slice()
     }
 
-    /// How often the frequency has changed.
-    pub(in crate::frequency) fn changes(&self) -> u64 {
+    /// Number of completed frequency changes.
+    pub(in crate::frequency) fn frequency_change_count(&self) -> u64 {
         self.changes
     }
 
-    /// How interrupt time counts.
+    /// How interrupt time counts in the utilisation of the clock's CPUs.
     #[inline(always)]
-    pub(crate) fn interrupt_time(&self) -> InterruptTime {
+    pub(crate) fn interrupt_time_rule(&self) -> InterruptTime {
         self.interrupt_time
     }
 
-    /// The work done in `time` ns at the frequency in force, rounded down.
-    pub(crate) fn work_in(&self, time: u64) -> Cycles {
-        self.now.speed.work(time)
+    /// Work in cycles done in `time` ns at the frequency in force, rounded down.
+    pub(crate) fn work_done_in(&self, time: u64) -> Cycles {
+        self.now.speed.work_done_in(time)
     }
 
     /// Time in ns for `work` from `now` on at the frequency in force, rounded up, and after a change in progress.
-    pub(crate) fn time_for(&self, now: u64, work: Cycles) -> u64 {
+    pub(crate) fn time_for_work(&self, now: u64, work: Cycles) -> u64 {
         self.now.speed.time_rounded_up(work) + self.stalled_until.saturating_sub(now)
     }
 
     /// The work done between `from` and `now` at the frequency in force, rounded down.
-    pub(crate) fn work_between(&self, from: u64, now: u64) -> Cycles {
-        self.work_in(now.saturating_sub(from.max(self.stalled_until)))
+    pub(crate) fn work_done_between(&self, from: u64, now: u64) -> Cycles {
+        self.work_done_in(now.saturating_sub(from.max(self.stalled_until)))
     }
 
-    /// A CPU's speed at the highest frequency.
+    /// Speed of the clock's CPUs at their highest frequency.
     pub(crate) fn full_speed(&self) -> Speed {
         self.full_speed
     }
 
-    /// Index for the operating point in force.
-    pub(crate) fn current(&self) -> usize {
+    /// Index of the operating point in force.
+    pub(crate) fn current_point_index(&self) -> usize {
         self.current
     }
 
-    /// The capacity at the frequency in force.
+    /// Capacity of one of the clock's CPUs at the frequency in force, out of 1024.
     pub(crate) fn capacity_now(&self) -> u32 {
         self.now.capacity
     }
 
-    /// The frequency in force.
+    /// Frequency of the clock now in force.
     pub(crate) fn frequency(&self) -> Kilohertz {
         self.now.frequency
     }
@@ -192,57 +192,69 @@ impl Domain {
         u64::from(self.frequency().0)
     }
 
-    /// The scheduler reports on the CPU at `index` in the domain. Returns whether a frequency change begins. `cpus`
+    /// Handles the scheduler's report on the CPU at `index` in the domain. Returns whether a frequency change begins. `cpus`
     /// are all CPUs in the machine.
     #[inline(always)]
-    pub(crate) fn update(&mut self, now: u64, index: usize, report: Report, cpus: &[Cpu]) -> bool {
+    pub(crate) fn handle_report(
+        &mut self,
+        now: u64,
+        index: usize,
+        report: Report,
+        cpus: &[Cpu],
+    ) -> bool {
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
-        let Some(next) = self
-            .decider
-            .update(now, index, report, cpus, khz, self.current)
+        let Some(next) =
+            self.decider
+                .request_after_report(now, index, report, cpus, khz, self.current)
         else {
             return false;
         };
-        self.ask_for(next)
+        self.request_frequency(next)
     }
 
-    /// The hardware looks at the clock at a slot's end, under this turbo limit. Returns whether a frequency change
+    /// Lets the hardware decide at a slot's end, under this turbo limit. Returns whether a frequency change
     /// begins. `cpus` are all CPUs in the machine; `active` says which CPUs in the domain were awake meanwhile.
-    pub(crate) fn end_slot(
+    pub(crate) fn decide_at_slot_end(
         &mut self,
         now: u64,
         limit: Kilohertz,
         cpus: &[Cpu],
         active: &[bool],
     ) -> bool {
-        self.limit = self.index_of(self.table.at_or_below(limit.min(self.own_limit)));
+        self.limit =
+            self.index_of_frequency_or_wanted(self.table.at_or_below(limit.min(self.own_limit)));
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
-        let next = self.decider.end_slot(now, cpus, active, khz, self.current);
-        self.ask_for(next.unwrap_or(self.table.as_slice()[self.wanted]))
+        let next = self
+            .decider
+            .frequency_at_slot_end(now, cpus, active, khz, self.current);
+        self.request_frequency(next.unwrap_or(self.table.as_slice()[self.wanted]))
     }
 
     /// Whether the hardware's slots matter to the frequency, turbo limits aside.
-    pub(crate) fn follows_slots(&self) -> bool {
-        self.decider.follows_slots()
+    pub(crate) fn follows_hardware_slots(&self) -> bool {
+        self.decider.follows_hardware_slots()
     }
 
-    /// The CPU at `index` wakes up. If all CPUs have slept for longer than a slot, the hardware has gone on deciding
+    /// Handles the wake-up of the CPU at `index`. If all CPUs slept for longer than a slot, the hardware went on deciding
     /// meanwhile, with effect at once. `cpus` are all CPUs in the machine.
-    pub(crate) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) {
-        if let Some(next) = self.decider.wake(now, index, &cpus[self.cpus.clone()]) {
-            self.wanted = self.index_of(next);
+    pub(crate) fn handle_wake_up(&mut self, now: u64, index: usize, cpus: &[Cpu]) {
+        if let Some(next) =
+            self.decider
+                .frequency_after_wake_up(now, index, &cpus[self.cpus.clone()])
+        {
+            self.wanted = self.index_of_frequency_or_wanted(next);
             if !self.changing {
-                self.take_effect(now);
+                self.switch_to_wanted_point(now);
             }
         }
     }
 
-    fn ask_for(&mut self, next: Kilohertz) -> bool {
-        self.wanted = self.index_of(next);
-        self.target() != self.current && !std::mem::replace(&mut self.changing, true)
+    fn request_frequency(&mut self, next: Kilohertz) -> bool {
+        self.wanted = self.index_of_frequency_or_wanted(next);
+        self.index_within_limit() != self.current && !std::mem::replace(&mut self.changing, true)
     }
 
-    fn index_of(&self, frequency: Kilohertz) -> usize {
+    fn index_of_frequency_or_wanted(&self, frequency: Kilohertz) -> usize {
         let table = self.table.as_slice();
         // A search waits for one comparison after the other; these comparisons are made side by side.
         let lower: u32 = table.iter().map(|f| u32::from(*f < frequency)).sum();
@@ -254,34 +266,34 @@ impl Domain {
         }
     }
 
-    fn target(&self) -> usize {
+    fn index_within_limit(&self) -> usize {
         self.wanted.min(self.limit)
     }
 
-    fn take_effect(&mut self, now: u64) {
+    fn switch_to_wanted_point(&mut self, now: u64) {
         self.khz_time = self.khz_time_until(now);
         self.changed_at = now;
         self.task_times[self.current] += std::mem::take(&mut self.task_time);
-        self.current = self.target();
+        self.current = self.index_within_limit();
         self.now = self.points[self.current];
     }
 
-    /// The hardware has followed; requests made meanwhile count.
-    pub(crate) fn arrive(&mut self, now: u64) {
-        self.take_effect(now);
+    /// Completes a frequency change: the clock switches to the frequency last requested, and stalls the CPUs.
+    pub(crate) fn complete_frequency_change(&mut self, now: u64) {
+        self.switch_to_wanted_point(now);
         self.changing = false;
         self.changes += 1;
         self.stalled_until = now + self.stall;
     }
 
-    /// The frequency summed over time, asleep or not, in kHz x ns.
+    /// Frequency summed over the time until `now`, CPUs asleep or not, in kHz x ns.
     pub(crate) fn khz_time_until(&self, now: u64) -> u128 {
         let since = now.saturating_sub(self.changed_at);
         self.khz_time + u128::from(since) * u128::from(self.khz_now())
     }
 
-    /// Takes off the counts in `before`, an earlier state, now that the run is over.
-    pub(crate) fn leave_out(&mut self, before: &Self, earlier: u64, now: u64) {
+    /// Subtracts the totals of `before`, the clock's state at the time `earlier`, at the end of the run.
+    pub(crate) fn subtract_earlier(&mut self, before: &Self, earlier: u64, now: u64) {
         self.khz_time = self.khz_time_until(now) - before.khz_time_until(earlier);
         self.changed_at = now;
         self.changes -= before.changes;
@@ -290,12 +302,12 @@ impl Domain {
             *time -= before;
         }
         self.task_times[before.current] -= before.task_time;
-        self.boosts_before = before.decider.hwp_boosts();
+        self.boosts_before = before.decider.hwp_boost_counts();
     }
 
     /// HWP boost counts, if on.
-    pub(crate) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
-        let boosts = self.decider.hwp_boosts()?;
+    pub(crate) fn hwp_boost_counts(&self) -> Option<HwpBoostRun> {
+        let boosts = self.decider.hwp_boost_counts()?;
         let before = self.boosts_before.unwrap_or_default();
         Some(HwpBoostRun {
             calls: boosts.calls - before.calls,
@@ -303,8 +315,8 @@ impl Domain {
         })
     }
 
-    /// Notes `time` ns for a task at the frequency in force.
-    pub(crate) fn charge_task(&mut self, time: u64) {
+    /// Adds `time` ns of task run time at the frequency in force.
+    pub(crate) fn add_task_time(&mut self, time: u64) {
         self.task_time += time;
     }
 

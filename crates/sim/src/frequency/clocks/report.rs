@@ -3,14 +3,14 @@
 /// Why the scheduler calls cpufreq.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
-    /// A task wakes up from waiting for I/O.
+    /// Whether a task wakes up from waiting for I/O.
     pub(in crate::frequency) iowait: bool,
-    /// The CPU reports about itself; otherwise another CPU does.
+    /// Whether the CPU reports about itself; otherwise another CPU does.
     pub(in crate::frequency) local: bool,
 }
 
 impl Report {
-    /// A task wakes up from waiting for I/O.
+    /// A report that a task wakes up from waiting for I/O; `local`: on the reporting CPU itself.
     #[inline]
     pub(crate) fn end_of_wait_for_io(local: bool) -> Self {
         Self {

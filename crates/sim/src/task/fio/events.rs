@@ -1,4 +1,4 @@
-//! Which jobs start when: groups between stonewalls, delays, jobs that wait for others, and what `exitall` ends.
+//! Start and end of fio jobs: groups between stonewalls, delays, jobs that wait for others, and `exitall`.
 
 use wakepath_workloads::fio::ExitWhat;
 
@@ -10,14 +10,14 @@ use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Starts the jobs of the next group, if there is one.
-    pub(crate) fn start_next_group(&mut self) {
+    /// Starts the jobs of the next group between stonewalls, if there is one.
+    pub(crate) fn start_next_job_group(&mut self) {
         self.workload.jobs.next_group += 1;
         self.workload.jobs.ending = false;
         self.start_ready_jobs();
     }
 
-    /// Starts the jobs of the groups begun that wait for nothing else.
+    /// Starts all jobs in begun groups that have not started and wait for no other job.
     fn start_ready_jobs(&mut self) {
         let setup = self.setup;
         let mut begun = vec![0; self.cpus.len()];
@@ -33,18 +33,21 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.workload.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
-                let started = self.context.now() + self.context.random().start_delay(job.delay);
+                let started =
+                    self.context.now() + self.context.random_streams().draw_start_delay(job.delay);
                 let ends = job.end.map_or(NEVER, |end| started.saturating_add(end));
-                let mut new = Task::process((index, job), process, (started, ends));
+                let mut new = Task::new_fio_process((index, job), process, (started, ends));
                 let cpu = self.placement().first_cpu_of_process(&new.entity, &begun);
                 begun[cpu] += 1;
                 new.cpu = cpu;
-                self.workload.jobs.note_process(started + job.ramp, ends);
+                self.workload
+                    .jobs
+                    .note_started_process(started + job.ramp, ends);
                 let task = self.tasks.len();
                 self.tasks.push(new);
-                self.context.begin_process();
+                self.context.count_begun_process();
                 if started > self.context.now() {
-                    self.start_timer(cpu, started, 0, Timer::Task(task));
+                    self.start_high_resolution_timer(cpu, started, 0, Timer::Task(task));
                 } else {
                     self.wake_task(None, task, cpu);
                 }
@@ -52,8 +55,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A process of a job has ended.
-    pub(crate) fn end_job_process(&mut self, job: usize) {
+    /// Follows up the end of a job's process: `exitall`, waiting jobs, and the next group.
+    pub(crate) fn end_process_of_job(&mut self, job: usize) {
         let ended = if let Some(left) = &mut self.workload.jobs.left[job] {
             *left -= 1;
             *left == 0
@@ -65,7 +68,7 @@ impl<O: Observer> Engine<'_, O> {
             if what == ExitWhat::All {
                 self.workload.jobs.next_group = usize::MAX - 1;
             }
-            // What has not begun does not begin.
+            // After `exitall`, jobs of the group that have not begun do not begin.
             let groups = self.workload.jobs.next_group;
             for (left, setup) in self.workload.jobs.left.iter_mut().zip(&self.setup.jobs) {
                 if setup.group < groups {
@@ -75,15 +78,15 @@ impl<O: Observer> Engine<'_, O> {
         } else if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
             self.start_ready_jobs();
         }
-        if !self.context.has_process() {
-            self.start_next_group();
+        if !self.context.has_unended_process() {
+            self.start_next_job_group();
         }
     }
 }
 
 impl Task {
-    /// A process of a job, of this number among its processes, that runs from one time to another. Its CPU is not settled.
-    fn process(
+    /// Creates a job's process, of this number among the job's processes, that runs from `started` to `ends`. Its CPU is set later.
+    fn new_fio_process(
         (index, job): (usize, &JobSetup),
         process: usize,
         (started, ends): (u64, u64),
@@ -91,13 +94,13 @@ impl Task {
         let state = FioProcess::new(index, job, (started, ends));
         let kind = Kind::FioProcess(Box::new(state));
         let mut task = Self::new(0, false, Step::Wait, kind);
-        task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.caller(process)));
+        task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.create_caller(process)));
         task.requests.counts_from = started + job.ramp;
         task.requests.most = job.most;
         task.entity.set_class(job.class);
         if !job.cpu_sets.is_empty() {
             let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];
-            task.entity.allow(Some(cpu_set));
+            task.entity.set_allowed_cpu_set(Some(cpu_set));
         }
         task
     }

@@ -1,19 +1,19 @@
-//! Which jobs of a run have started and ended.
+//! State of a run's fio jobs: which have started and ended.
 
 use crate::task::fio::setup::JobSetup;
 
-/// The jobs of a run.
+/// State of a run's fio jobs.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    /// The next group to start.
+    /// Number of the next group of jobs to start.
     pub(super) next_group: usize,
-    /// `exitall` ends the present group.
+    /// Whether `exitall` is ending the present group.
     pub(in crate::task) ending: bool,
-    /// Processes of each job that have not ended; `None`: it has not started.
+    /// By job, the number of processes that have not ended; `None` if the job has not started.
     pub(super) left: Vec<Option<u32>>,
-    /// From when on the first request counts.
+    /// Time in ns from which on the first request counts; `None` before any process has started.
     counts_from: Option<u64>,
-    /// When the last of those that have started ends at the latest.
+    /// Latest time in ns when a started process ends.
     end: u64,
 }
 
@@ -28,27 +28,27 @@ impl Jobs {
         }
     }
 
-    /// A process starts whose requests count from one time on, and that ends at another at the latest.
-    pub(super) fn note_process(&mut self, counts_from: u64, ends: u64) {
+    /// Notes a started process, whose requests count from `counts_from` on, and that ends at `ends` at the latest.
+    pub(super) fn note_started_process(&mut self, counts_from: u64, ends: u64) {
         let first = self.counts_from.get_or_insert(counts_from);
         *first = counts_from.min(*first);
         self.end = ends.max(self.end);
     }
 
-    /// From when to when requests count, if all jobs have started.
-    pub(crate) fn counted_span(&self, setups: &[JobSetup]) -> Option<(u64, u64)> {
+    /// Begin and end in ns of the time in which requests count; `None` if some jobs start only in a later group.
+    pub(crate) fn span_with_counted_requests(&self, setups: &[JobSetup]) -> Option<(u64, u64)> {
         let all_started = setups.iter().all(|job| job.group == 0);
         all_started.then(|| (self.counts_from.unwrap_or(0), self.end))
     }
 
-    /// When the warm-up ends: when the first request counts. `None` if no job has one.
+    /// Time in ns when the warm-up ends and the first request counts. `None` if no job has a `ramp_time`.
     pub(crate) fn end_of_warm_up(&self, setups: &[JobSetup]) -> Option<u64> {
         let has_warm_up = setups.iter().any(|job| job.ramp > 0);
         self.counts_from.filter(|from| has_warm_up && *from > 0)
     }
 
-    /// From when on requests count.
-    pub(crate) fn counts_from(&self) -> u64 {
+    /// Time in ns from which on the first request counts; 0 without jobs.
+    pub(crate) fn first_counted_time(&self) -> u64 {
         self.counts_from.unwrap_or(0)
     }
 }

@@ -8,16 +8,16 @@ use crate::task::fio::process::FioProcess;
 use crate::task::fio::setup::JobSetup;
 
 impl FioProcess {
-    /// The next request is about to be submitted. The submission began at `begun`. Returns direction and bytes.
+    /// Takes the process's next request for submission, begun at `begun`, and advances counts and rates. Returns direction and bytes.
     #[inline(always)]
-    pub(in crate::task) fn take_next(
+    pub(in crate::task) fn take_next_request(
         &mut self,
         job: &JobSetup,
         begun: u64,
         random: &mut Streams,
     ) -> (Direction, u64) {
         let settled = self.direction.take();
-        let direction = settled.unwrap_or_else(|| random.direction(job.read_percent));
+        let direction = settled.unwrap_or_else(|| random.draw_direction(job.read_percent));
         let next = self.next.take();
         self.offset = next.map(|next| next.offset);
         let bytes = next.map_or(job.block[direction as usize], |next| next.bytes);
@@ -25,18 +25,22 @@ impl FioProcess {
         self.issued[direction as usize] += if job.counts_bytes { bytes } else { 1 };
         self.bytes += bytes;
         if job.poisson.is_some() || job.forgives_pauses {
-            self.settle_rates(job, direction, begun, random);
+            self.delay_due_times(job, direction, begun, random);
         }
         self.last = direction;
         (direction, bytes)
     }
 
-    /// Bytes in the next request; also settles direction, size and place. `None`: the file has none left.
-    pub(super) fn next_bytes(&mut self, job: &JobSetup, random: &mut Streams) -> Option<u64> {
+    /// Settles direction and, where a walk is followed, size and place of the next request. Returns its bytes; `None`: the file has none left.
+    pub(super) fn settle_bytes_of_next_request(
+        &mut self,
+        job: &JobSetup,
+        random: &mut Streams,
+    ) -> Option<u64> {
         let direction = *self
             .direction
-            .get_or_insert_with(|| random.direction(job.read_percent));
-        if !job.has_data(self.submitted) {
+            .get_or_insert_with(|| random.draw_direction(job.read_percent));
+        if !job.request_has_data(self.submitted) {
             return Some(0);
         }
         if let Some(walk) = &mut self.walk
@@ -48,8 +52,8 @@ impl FioProcess {
         Some(settled.unwrap_or(job.block[direction as usize]))
     }
 
-    /// Settles where the next request lies, whose direction and size are settled. Returns both.
-    pub(in crate::task) fn place_next(
+    /// Settles the place of the next request, of settled direction and size. Returns direction and offset; `None` without a direction.
+    pub(in crate::task) fn settle_place_of_next_request(
         &mut self,
         job: &JobSetup,
         bytes: u64,
@@ -57,16 +61,16 @@ impl FioProcess {
     ) -> Option<(Direction, u64)> {
         let direction = self.direction?;
         if self.next.is_none() {
-            // Not the last request's place.
+            // The last request's place must not be taken for the next request's.
             self.offset = None;
-            let offset = self.next_offset(job, direction, bytes, random);
+            let offset = self.offset_of_next_request(job, direction, bytes, random);
             self.next = Some(NextIo { offset, bytes });
         }
         Some((direction, self.next?.offset))
     }
 
-    /// Where on the volume its next request begins.
-    pub(in crate::task) fn next_offset(
+    /// Byte on the volume where the process's next request begins; sequential jobs advance to the next block.
+    pub(in crate::task) fn offset_of_next_request(
         &mut self,
         job: &JobSetup,
         direction: Direction,
@@ -78,19 +82,19 @@ impl FioProcess {
         }
         let blocks = (job.span / bytes).max(1);
         if job.random {
-            return random.block(blocks) * bytes;
+            return random.draw_block_number(blocks) * bytes;
         }
-        // As fio does, each direction on its own.
+        // As in fio, reads and writes advance separately.
         let next = &mut self.next_block[direction as usize];
         let block = *next;
         *next = (block + 1) % blocks;
         block * bytes
     }
 
-    /// Until when rates hold the next request back; settles the direction.
+    /// Settles the next request's direction. Returns until when the job's rates hold the request back; `None`: not at all.
     ///
     /// As fio's `rate_ddir()`: a direction ahead of its rate gives way to the other direction if due first.
-    pub(super) fn held_back(
+    pub(super) fn rates_hold_back_until(
         &mut self,
         job: &JobSetup,
         now: u64,
@@ -99,36 +103,36 @@ impl FioProcess {
         job.periods?;
         let mut direction = self
             .direction
-            .unwrap_or_else(|| random.direction(job.read_percent));
+            .unwrap_or_else(|| random.draw_direction(job.read_percent));
         let other = match direction {
             Direction::Read => Direction::Write,
             Direction::Write => Direction::Read,
         };
         let mixed = (1..100).contains(&job.read_percent);
-        let due = self.due(job, direction);
-        if mixed && due > now && self.due(job, other) < due {
+        let due = self.due_by_rate(job, direction);
+        if mixed && due > now && self.due_by_rate(job, other) < due {
             direction = other;
         }
         let end = job.end.map_or(u64::MAX, |end| self.started + end);
-        let until = self.due(job, direction).min(end);
+        let until = self.due_by_rate(job, direction).min(end);
         self.direction = Some(direction);
         (until > now).then_some(until)
     }
 
-    /// When its rates let the next request of a direction begin.
-    fn due(&self, job: &JobSetup, direction: Direction) -> u64 {
+    /// Time in ns when the job's rates let the next request of a direction begin.
+    fn due_by_rate(&self, job: &JobSetup, direction: Direction) -> u64 {
         let number = direction as usize;
         let linear = match (job.poisson, job.periods) {
-            (None, Some(periods)) => periods[number].start_of(self.issued[number]),
+            (None, Some(periods)) => periods[number].earliest_start_of_request(self.issued[number]),
             _ => 0,
         };
         (self.started).saturating_add(linear.saturating_add(self.due[number]))
     }
 
-    /// Rates count further time against the next request, beyond the number of earlier requests. The submission began
+    /// Delays the due times of later requests by drawn intervals and forgiven pauses. The present submission began
     /// at `begun`.
     #[inline(never)]
-    fn settle_rates(
+    fn delay_due_times(
         &mut self,
         job: &JobSetup,
         direction: Direction,
@@ -144,14 +148,14 @@ impl FioProcess {
             let last = self.last as usize;
             let one = match job.poisson {
                 Some(_) => 0,
-                None => periods[last].start_of(job.units[last]),
+                None => periods[last].earliest_start_of_request(job.units[last]),
             };
             let more = if one <= paused { paused - one } else { paused };
             self.due[last] = self.due[last].saturating_add(more);
         }
         if let Some(means) = job.poisson {
             let (due, mean) = (&mut self.due[direction as usize], means[direction as usize]);
-            *due = due.saturating_add(random.interval(mean));
+            *due = due.saturating_add(random.draw_poisson_interval(mean));
         }
     }
 }

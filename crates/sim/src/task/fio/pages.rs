@@ -1,4 +1,4 @@
-//! What the jobs of a file are to the page cache.
+//! How the jobs of a fio file use the page cache, compiled.
 
 use wakepath_hardware::Machine;
 use wakepath_workloads::fio::FioJob;
@@ -7,8 +7,8 @@ use crate::block::cost::BLOCK;
 use crate::page_cache::state::PageCacheSetup;
 use crate::task::fio::setup::JobSetup;
 
-/// Gives the files of jobs their numbers. Returns how many there are.
-fn number_files(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
+/// Numbers the files of all jobs that use the page cache; equal shared files get one number. Returns the number of files.
+fn number_files_of_jobs(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
     let mut shared: Vec<(&str, usize)> = Vec::new();
     let mut files = 0;
     for (setup, job) in setups.iter_mut().zip(jobs) {
@@ -16,15 +16,15 @@ fn number_files(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
             continue;
         };
         let Some(name) = job.shared_files() else {
-            cache.number_file(files);
+            cache.set_first_file_number(files);
             files += setup.processes as usize;
             continue;
         };
         let known = shared.iter().find(|(other, _)| *other == name);
         if let Some((_, file)) = known {
-            cache.number_file(*file);
+            cache.set_first_file_number(*file);
         } else {
-            cache.number_file(files);
+            cache.set_first_file_number(files);
             shared.push((name, files));
             files += 1;
         }
@@ -32,26 +32,27 @@ fn number_files(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
     files
 }
 
-/// The page cache, if a job writes into it.
-pub(crate) fn page_cache(
+/// Compiles the page cache, if any job writes into it; otherwise no job uses it.
+pub(crate) fn compile_page_cache(
     machine: &Machine,
     setups: &mut [JobSetup],
     jobs: &[FioJob],
 ) -> Option<PageCacheSetup> {
     if !jobs.iter().any(FioJob::buffers_writes) {
-        // What is read once is never cached.
+        // Without writers, each page is read once and never found in the cache.
         for job in setups {
             job.cache = None;
         }
         return None;
     }
-    let files = number_files(setups, jobs);
+    let files = number_files_of_jobs(setups, jobs);
     let mut remembers = false;
     for job in setups {
         if let Some(cache) = &job.cache {
             job.settles_size = true;
             let writes_pages = !job.counts_bytes && job.block[1].is_multiple_of(BLOCK);
-            remembers |= job.read_percent > 0 || !writes_pages || !cache.begins_on_pages();
+            remembers |=
+                job.read_percent > 0 || !writes_pages || !cache.all_processes_begin_on_pages();
         }
     }
     let reads = jobs.iter().any(|job| job.rw.reads());

@@ -3,79 +3,79 @@
 use wakepath_workloads::fio::{Batching, NextIo, Walk};
 
 use crate::block::request::{Request, RequestKind};
-use crate::core::basics::{Direction, RequestId};
+use crate::core::basics::{Direction, HeldByBatch, RequestId};
 use crate::task::fio::setup::{JobSetup, PauseRule};
 
-/// When a process thinks.
+/// A process's pauses (think time).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pause {
-    /// When the pause in progress is over.
+    /// Time in ns when the pause in progress is over.
     until: u64,
-    /// A pause begins as soon as nothing is in flight.
+    /// Whether a pause is due, which begins as soon as nothing is in flight.
     due: bool,
-    /// Requests finished when the last pause was due.
+    /// Number of requests finished when the last pause was due.
     finished: u64,
-    /// Requests submitted when the last pause began.
+    /// Number of requests submitted when the last pause began.
     submitted: u64,
-    /// Begin of a pause that the rates of the job have not accounted for.
+    /// Begin in ns of a pause that the job's rates have not accounted for yet.
     pub(super) began: Option<u64>,
-    /// When the last pause was due.
+    /// Time in ns when the last pause was due.
     last: u64,
 }
 
-/// The state that only a job's process has.
+/// State of a fio job's process, beyond that of any task.
 #[derive(Clone, Debug)]
 pub(crate) struct FioProcess {
     /// Index of the job.
     pub(in crate::task) job: usize,
-    /// When the process started, and when the time of the job is over.
+    /// Times in ns when the process started, and when its job's time is over.
     pub(super) started: u64,
     pub(super) ends: u64,
     pub(super) submitted: u64,
-    /// Bytes of the requests submitted.
+    /// Bytes of all submitted requests.
     pub(super) bytes: u64,
-    /// Reads and writes submitted, or their bytes where block sizes vary.
+    /// Number of submitted reads and writes, or their bytes where block sizes vary.
     pub(super) issued: [u64; 2],
-    /// Writes submitted, and whether a flush followed the last one.
+    /// Number of submitted writes, and whether a flush followed the last write.
     written: u64,
     flushed: bool,
-    /// A flush is being submitted, or waited for.
+    /// Whether a flush is being submitted or waited for.
     pub(in crate::task) flushing: bool,
-    /// Kind of a write of the job.
+    /// Kind of request that the job's writes are.
     writes_as: RequestKind,
     /// A write whose system call still flushes the drive before returning.
     unreturned: Option<Box<Request>>,
-    /// Direction of the next request, once settled.
+    /// Direction of the process's next request, once settled.
     pub(in crate::task) direction: Option<Direction>,
-    /// The way through the file, where the job's limits do not tell.
+    /// The walk through the file, where the job's limits do not determine it.
     pub(super) walk: Option<Box<Walk>>,
-    /// The present way through the file has come to an end.
+    /// Whether the present walk through the file has come to its end.
     pub(super) pass_is_over: bool,
-    /// Place of the next request, once settled by `walk` or by the page cache.
+    /// Place of the next request, once settled by `walk` or for the page cache.
     pub(super) next: Option<NextIo>,
     /// Place of the last request, if `next` had settled it.
     pub(super) offset: Option<u64>,
-    /// Next block to read and to write, in sequential jobs.
+    /// Next block to read, and to write, in sequential jobs.
     pub(super) next_block: [u64; 2],
     /// Direction of the last request.
     pub(super) last: Direction,
     /// When the next read and the next write are due, in ns after the start: the drawn arrivals of a Poisson process, else
     /// the pauses that a rate forgives.
     pub(super) due: [u64; 2],
-    /// The data of the next write are in the buffer.
+    /// Whether the buffer for the next request has been filled or checked already.
     pub(super) filled: bool,
-    /// Requests are submitted in batches: the requests of the next batch, with bytes.
+    /// Whether requests are submitted in batches, and the requests of the next batch with their bytes.
     gathers: bool,
     pub(super) gathered: Vec<(RequestId, u64)>,
-    /// The queue was full, and requests are taken back before more are submitted.
+    /// Whether requests are taken back before more are submitted, since the queue was full.
     reaps: bool,
-    /// Requests submitted when think cycles were last burnt.
+    /// Number of requests submitted when think cycles were last spent.
     pub(super) thought_cycles: u64,
     pub(super) pause: Pause,
 }
 
 impl FioProcess {
-    /// A process of the job with this index that runs from one time to another.
+    /// A new process of the job with this index that runs from `started` to `ends`.
     pub(super) fn new(index: usize, job: &JobSetup, (started, ends): (u64, u64)) -> Self {
         Self {
             job: index,
@@ -106,13 +106,13 @@ impl FioProcess {
         }
     }
 
-    /// Counts a request of so many bytes. Returns its kind, and whether a batch holds it back.
+    /// Counts a submitted request. Returns its kind, and whether it waits for the rest of a batch.
     #[inline(always)]
-    pub(in crate::task) fn note_submission(
+    pub(in crate::task) fn count_submitted_request(
         &mut self,
         direction: Direction,
         bytes: u64,
-    ) -> (RequestKind, bool) {
+    ) -> (RequestKind, HeldByBatch) {
         self.submitted += 1;
         self.flushed = false;
         // Trims are writes without data, which fio does not count here.
@@ -123,45 +123,53 @@ impl FioProcess {
         (RequestKind::Plain, self.gathers)
     }
 
-    /// Counts a flush, unless a write's own system call does the flush.
-    pub(in crate::task) fn note_flush(&mut self) {
+    /// Notes that the last write is flushed, unless the flush belongs to a write's own system call.
+    pub(in crate::task) fn count_submitted_flush(&mut self) {
         self.flushed = self.unreturned.is_none();
     }
 
-    /// Counts a write or read that the page cache takes.
-    pub(in crate::task) fn note_cached(&mut self, writes: bool) {
+    /// Counts a read or write that the page cache has taken.
+    pub(in crate::task) fn count_cached_request(&mut self, is_write: bool) {
         self.submitted += 1;
-        self.written += u64::from(writes);
-        self.flushed &= !writes;
+        self.written += u64::from(is_write);
+        self.flushed &= !is_write;
     }
 
-    /// Whether a write is on the media, and its system call goes on to flush the drive.
+    /// Whether a write is on the media while its system call still has to flush the drive.
     pub(super) fn has_unreturned_write(&self) -> bool {
         self.unreturned.is_some()
     }
 
-    /// Ends a call that writes back and flushes. Returns whether such a call was in progress.
-    pub(in crate::task) fn end_fsync(&mut self) -> bool {
+    /// Ends a fsync call that wrote back and flushed. Returns whether such a call was in progress.
+    pub(in crate::task) fn end_fsync_in_progress(&mut self) -> bool {
         let flushing = std::mem::take(&mut self.flushing);
         self.flushed |= flushing;
         flushing
     }
 
     /// A flush has ended, or a write before a flush. Returns the write whose system call is over now.
-    pub(in crate::task) fn end_stretch(&mut self, request: &Request) -> Option<Box<Request>> {
+    pub(in crate::task) fn end_flush_or_write_before_flush(
+        &mut self,
+        request: &Request,
+    ) -> Option<Box<Request>> {
         if request.kind != RequestKind::Flush {
             self.unreturned = Some(Box::new(*request));
             return None;
         }
         self.flushing = false;
         let mut write = self.unreturned.take()?;
-        write.append_flush(request);
+        write.append_parts_of_flush(request);
         Some(write)
     }
 
     /// Whether requests are taken back before more are submitted: as fio (`wait_for_completions()`), from a full queue
     /// down to the batch's low mark.
-    pub(super) fn reaps_batch(&mut self, full: bool, batch: &Batching, in_flight: u32) -> bool {
+    pub(super) fn reaps_before_submitting(
+        &mut self,
+        full: bool,
+        batch: &Batching,
+        in_flight: u32,
+    ) -> bool {
         self.reaps = full || (self.reaps && in_flight > batch.low);
         self.reaps
     }
@@ -174,7 +182,7 @@ impl FioProcess {
         let finished = if rule.by_issue {
             self.submitted
         } else {
-            // A flush is in flight, and no request.
+            // While a flush is in flight, no other request is.
             self.submitted.saturating_sub(u64::from(in_flight))
         };
         let pause = &mut self.pause;
@@ -201,7 +209,7 @@ impl FioProcess {
         pause.due
     }
 
-    /// The pause that was due begins, and is over at `until`.
+    /// Begins the pause that was due, to be over at `until`.
     pub(super) fn begin_pause(&mut self, now: u64, until: u64) {
         self.pause.due = false;
         self.pause.began = Some(now);
@@ -209,8 +217,8 @@ impl FioProcess {
         self.pause.until = until;
     }
 
-    /// When the pause in progress is over.
-    pub(super) fn pauses_until(&self) -> u64 {
+    /// Time in ns when the pause in progress is over.
+    pub(super) fn end_of_pause(&self) -> u64 {
         self.pause.until
     }
 
@@ -221,13 +229,13 @@ impl FioProcess {
         !self.flushed && self.written > 0 && every.any(|every| self.written.is_multiple_of(every))
     }
 
-    /// Whether the last write has not been flushed.
-    pub(super) fn last_flush_is_due(&self) -> bool {
+    /// Whether the process has written and its last write has not been flushed.
+    pub(super) fn last_write_is_unflushed(&self) -> bool {
         !self.flushed && self.written > 0
     }
 
-    /// Whether the job goes through the file once more.
-    pub(super) fn starts_over(&mut self) -> bool {
+    /// Begins another walk through the file if the present walk is over and the job goes on. Returns whether it does.
+    pub(super) fn starts_file_once_more(&mut self) -> bool {
         self.pass_is_over
             && self.walk.as_mut().is_some_and(|walk| {
                 self.pass_is_over = false;

@@ -1,22 +1,22 @@
-//! Rates requested by jobs, and rates achieved.
+//! Rates that jobs request, and the rates achieved.
 
 use serde::Serialize;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::Rate;
 
-/// A job's rate over all ended processes.
+/// Sums for a job's rate in one direction, over all ended processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::task) struct RateSums {
-    /// I/Os asked for, or bytes where block sizes vary.
+    /// I/Os that the rate asked for, or bytes where block sizes vary.
     pub(in crate::task) asked: f64,
-    /// I/Os or bytes issued.
+    /// I/Os issued, or bytes where block sizes vary.
     pub(in crate::task) issued: u64,
 }
 
-/// Job totals besides requests.
+/// Totals of fio jobs besides those of requests.
 #[derive(Debug)]
 pub(crate) struct JobTotals {
-    /// Jobs cut off by the longest simulated time, with more to do.
+    /// Indices of jobs that the longest simulated time cut off, with more to do.
     pub(in crate::task) cut: Vec<usize>,
     /// Rate sums by job, for reads and for writes.
     pub(in crate::task) rates: Vec<[RateSums; 2]>,
@@ -31,7 +31,7 @@ impl JobTotals {
         }
     }
 
-    /// Jobs cut off with more to do, in file order.
+    /// Indices of jobs that were cut off with more to do, in file order.
     pub(crate) fn cut_jobs(&self) -> Vec<usize> {
         let mut cut = self.cut.clone();
         cut.sort_unstable();
@@ -39,8 +39,8 @@ impl JobTotals {
     }
 
     /// The workload's requested and achieved rates.
-    pub(crate) fn rates(&self, workload: &Workload) -> Vec<RateRun> {
-        all(workload, &self.rates)
+    pub(crate) fn rate_runs(&self, workload: &Workload) -> Vec<RateRun> {
+        rate_runs_of_workload(workload, &self.rates)
     }
 }
 
@@ -60,7 +60,7 @@ pub struct RateRun {
 }
 
 impl RateRun {
-    /// A rate of each process, if the job asks for one.
+    /// A job's requested and achieved rate in one direction; `None` if the job asks for none, or ran too shortly.
     fn new(
         (job, direction): (usize, &'static str),
         rate: Option<Rate>,
@@ -84,13 +84,13 @@ impl RateRun {
     }
 
     /// Achieved share of the rate, 0 to 1.
-    pub fn share(&self) -> f64 {
+    pub fn achieved_share(&self) -> f64 {
         self.done / self.asked
     }
 }
 
-/// A workload's rates; `sums` has reads and writes by job.
-fn all(workload: &Workload, sums: &[[RateSums; 2]]) -> Vec<RateRun> {
+/// Requested and achieved rates of all jobs; `sums` has reads and writes by job.
+fn rate_runs_of_workload(workload: &Workload, sums: &[[RateSums; 2]]) -> Vec<RateRun> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
     };

@@ -15,10 +15,10 @@ use crate::error::SimError;
 use crate::page_cache::job::CacheJob;
 use crate::scheduler::state::Class;
 
-/// The largest block, so that no time overflows.
+/// Largest block size in bytes that is simulated, so that no time overflows.
 const MAX_BLOCK: u64 = 1 << 30;
 
-/// The longest run in ns: a year.
+/// Longest time in a job's options in ns, a year, so that sums do not overflow.
 const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
 
 /// The longest simulated time for a job that says how much it does, and not how long.
@@ -42,14 +42,14 @@ const SCRAMBLE_CYCLES_PER_BLOCK: Cycles = 40;
 ///
 /// A job that checks its data fills the buffer of a write and adds the checksum after the latency has begun, and checks a
 /// read after it has ended. Measured: fio 3.33, null engine and a file in memory, 128 KiB.
-fn buffer_work(job: &FioJob) -> ([Cycles; 2], Cycles) {
+fn buffer_work_outside_and_inside_latency(job: &FioJob) -> ([Cycles; 2], Cycles) {
     if let Some(checksum) = job.verify.checksum {
         let check = checksum.cycles_per_kib();
         let fill = match job.verify.pattern {
             Some(_) => 0,
             None => FILL_CYCLES_PER_KIB,
         };
-        // The pattern is compared when it is read only.
+        // A buffer pattern is compared only when the data are read.
         let sum = if checksum == Checksum::Pattern {
             0
         } else {
@@ -66,24 +66,24 @@ fn buffer_work(job: &FioJob) -> ([Cycles; 2], Cycles) {
     }
 }
 
-/// After what a job pauses.
+/// When a job's process pauses (fio's think time options).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PauseRule {
-    /// Requests between two pauses, if they count.
+    /// Number of requests between two pauses, if pauses go by requests.
     pub(super) requests: Option<u64>,
-    /// They count when they are submitted, not when they are done.
+    /// Whether requests count when submitted; otherwise they count when completed.
     pub(super) by_issue: bool,
-    /// Time from one pause to the next in ns, if it counts.
+    /// Time in ns from one pause to the next, if pauses go by time.
     pub(super) every: Option<u64>,
 }
 
 impl PauseRule {
-    /// The rule of a job.
+    /// The rule of pauses that a job's options give.
     fn new(job: &FioJob) -> Self {
         let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
         Self {
             requests: match job.thinktime_blocks {
-                // As fio, which looks after each I/O.
+                // fio looks after each I/O, so that fewer than one means one.
                 Some(blocks) => Some(u64::from(blocks.max(1))),
                 None => every.is_none().then_some(1),
             },
@@ -100,65 +100,65 @@ pub(crate) struct JobSetup {
     /// Share of reads, 0 to 100.
     pub(super) read_percent: u8,
     pub(super) depth: u32,
-    /// If requests are submitted or taken back together.
+    /// Rule of batches, if requests are submitted or taken back together.
     pub(super) batch: Option<Batching>,
     /// How many completed requests a process takes back at once.
     pub(super) most: usize,
     pub(super) processes: u32,
-    /// It starts when all jobs of the groups before have ended.
+    /// Number of the job's group; it starts when all jobs of earlier groups have ended.
     pub(super) group: usize,
-    /// When it stops issuing, in ns from its start.
+    /// When a process stops issuing requests, in ns from its start.
     pub(super) end: Option<u64>,
-    /// Until when its requests do not count, in ns from its start.
+    /// Until when a process's requests do not count (`ramp_time`), in ns from its start.
     pub(super) ramp: u64,
-    /// Each process starts so many ns after the group, from and to.
+    /// Shortest and longest delay of a process's start after its group's, in ns.
     pub(super) delay: [u64; 2],
-    /// The job's end is the group's end, or everything's.
+    /// Whether the job's end also ends its group, or all jobs (`exitall`).
     pub(super) exit: Option<ExitWhat>,
-    /// Index of the job that has to end before it starts.
+    /// Index of the job that has to end before this job starts.
     pub(super) wait_for: Option<usize>,
     /// The CPUs that its processes may run on in turn, as indices of [`crate::task::rtapp::program::Programs::cpu_sets`]; empty: all.
     pub(super) cpu_sets: Vec<usize>,
-    /// The longest simulated time ends the job, and no limit of its own.
+    /// Whether the longest simulated time ends the job, before any limit of the job itself.
     pub(super) cut: bool,
-    /// Time from one read, and from one write, to the next, if that is limited.
+    /// Time from one read, and from one write, to the next, if the job limits its rates.
     pub(super) periods: Option<[Period; 2]>,
-    /// How many bytes each process transfers.
+    /// Number of bytes that each process transfers, if limited.
     pub(super) bytes: Option<u64>,
-    /// How many requests each process makes.
+    /// Number of requests that each process makes, if limited.
     pub(super) requests: Option<u64>,
-    /// Bytes of a read and of a write.
+    /// Usual bytes of a read and of a write.
     pub(super) block: [u64; 2],
-    /// How each process goes through its file, where its limits do not say that.
+    /// The walk of each process through its file, where the job's limits do not determine it.
     pub(super) walk: Option<Walk>,
-    /// Which writes are trims, without data.
+    /// Which of the job's writes are trims, without data.
     pub(super) trims: Trims,
     /// Work on a KiB of a read's and a write's buffer outside the latency: filling before the write, checking after
     /// the read.
     pub(super) buffer_cycles: [Cycles; 2],
-    /// Work on each 512 bytes written, inside the latency.
+    /// Work in cycles on each 512 bytes written, inside the latency.
     pub(super) content_cycles: Cycles,
-    /// How nice its processes are.
+    /// Scheduling class of the job's processes, by their nice value.
     pub(super) class: Class,
-    /// The size of a request is settled before its submission begins.
+    /// Whether a request's size has to be settled before its submission begins.
     pub(super) settles_size: bool,
     /// Whether offsets are random; otherwise they count up.
     pub(super) random: bool,
-    /// Bytes that offsets cover.
+    /// Bytes of the area in which requests lie.
     pub(super) span: u64,
-    /// Each request is submitted by a separate system call, which does not wait for the request.
+    /// Whether each request is submitted by its own system call, which does not wait for the request.
     pub(in crate::task) submits_alone: bool,
-    /// Waiting for a completion counts as I/O wait.
+    /// Whether waiting for a completion counts as I/O wait.
     pub(super) iowait: bool,
-    /// Its reads go through the page cache, which has nothing of the file before the run.
+    /// Whether reads go through the page cache, which holds nothing of the file before the run.
     pub(in crate::task) buffered: bool,
-    /// If it uses the page cache, and somebody writes into that.
+    /// How the job uses the page cache, if it does and any job writes into the cache.
     pub(super) cache: Option<CacheJob>,
-    /// It thinks between its requests, or their rate is limited.
+    /// Whether processes pause between requests, or their rate is limited.
     pub(super) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
     pub(in crate::task) flushes: [u64; 2],
-    /// A process flushes after the last write, and at the end of each way through the files.
+    /// Whether a process flushes after its last write, and at the end of each walk through its files.
     pub(super) flushes_at_end: bool,
     pub(super) flushes_each_way: bool,
     pub(super) writes_as: RequestKind,
@@ -166,13 +166,13 @@ pub(crate) struct JobSetup {
     pub(super) think_spin: u64,
     pub(super) think_cycles: Cycles,
     pub(super) pauses: PauseRule,
-    /// Mean distance between reads and between writes in us, for Poisson processes.
+    /// Mean time between reads, and between writes, in us, if requests arrive as a Poisson process.
     pub(super) poisson: Option<[u64; 2]>,
-    /// Time in pauses is not made up for by a higher rate.
+    /// Whether the time in pauses is not made up for by a higher rate afterwards.
     pub(super) forgives_pauses: bool,
-    /// Its rates count bytes, not requests.
+    /// Whether the job's rates count bytes; otherwise they count requests.
     pub(super) counts_bytes: bool,
-    /// What the smallest read and the smallest write count for its rates.
+    /// What the smallest read, and the smallest write, count towards the job's rates: bytes, or 1.
     pub(super) units: [u64; 2],
 }
 
@@ -181,34 +181,34 @@ pub(crate) struct JobSetup {
 pub(crate) enum Trims {
     None,
     All,
-    /// Every second one, beginning with the first.
+    /// Every second request is a trim, beginning with the first.
     Alternate,
 }
 
 impl JobSetup {
-    /// Sets the CPUs that its processes may run on in turn.
-    pub(in crate::task) fn set_cpus(&mut self, sets: Vec<usize>) {
+    /// Sets the CPU sets that the job's processes take in turn.
+    pub(in crate::task) fn set_cpu_sets(&mut self, sets: Vec<usize>) {
         self.cpu_sets = sets;
     }
 
-    /// Whether a process has something left to do that has made so many requests of so many bytes together.
+    /// Whether a process that has made so many requests, with so many bytes together, has more to do.
     #[inline(always)]
-    pub(crate) fn has_more(&self, requests: u64, bytes: u64) -> bool {
+    pub(crate) fn has_more_to_do(&self, requests: u64, bytes: u64) -> bool {
         self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
     }
 
-    /// A write's work inside the latency, besides the kernel's.
+    /// Work in cycles on a write's content inside its latency, besides the kernel's.
     #[inline(always)]
-    pub(in crate::task) fn content_work(&self, bytes: u64) -> Cycles {
+    pub(in crate::task) fn work_on_written_data(&self, bytes: u64) -> Cycles {
         self.content_cycles * (bytes / 512)
     }
 
-    /// Whether the request of this number carries data.
-    pub(crate) fn has_data(&self, number: u64) -> bool {
+    /// Whether the process's request with this number carries data, and is no trim.
+    pub(crate) fn request_has_data(&self, request_number: u64) -> bool {
         match self.trims {
             Trims::None => true,
             Trims::All => false,
-            Trims::Alternate => !number.is_multiple_of(2),
+            Trims::Alternate => !request_number.is_multiple_of(2),
         }
     }
 }
@@ -221,7 +221,7 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// A direction's period, whose smallest block is `block`; block sizes vary or not.
+    /// The period that a rate in one direction means, with the smallest block `block`; block sizes `vary` or not.
     fn new(rate: Option<Rate>, block: u64, vary: bool) -> Self {
         match rate {
             Some(Rate::Bytes(bytes)) => Self {
@@ -232,29 +232,29 @@ impl Period {
                 ns: 1_000_000_000,
                 requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
             },
-            // A direction without a limit.
+            // Without a rate, a direction has no limit.
             None => Self { ns: 0, requests: 1 },
         }
     }
 
     /// The mean distance between I/Os with this many units in us, as whole numbers as in fio (`usec_for_io()`).
-    pub(crate) fn mean_us(self, units: u64) -> u64 {
+    pub(crate) fn mean_distance_in_us(self, units: u64) -> u64 {
         let per_second = self.requests * 1_000_000_000 / (self.ns * u128::from(units)).max(1);
         match per_second {
             _ if self.ns == 0 => 0,
-            // fio 3.33 divides by zero.
+            // For rates below one a second, fio 3.33 divides by zero.
             0 => (self.ns * u128::from(units) / self.requests / 1000) as u64,
             rate => (1_000_000 / rate) as u64,
         }
     }
 
-    /// The request with this number does not begin before this time, in ns from the job's start.
-    pub(crate) fn start_of(self, request: u64) -> u64 {
+    /// Earliest begin of the request with this number, in ns from the process's start.
+    pub(crate) fn earliest_start_of_request(self, request: u64) -> u64 {
         (u128::from(request) * self.ns / self.requests) as u64
     }
 
     /// How many requests, or bytes where block sizes vary, the rate asks for in so many ns; 0 without a limit.
-    pub(crate) fn asked_in(self, ns: u64) -> f64 {
+    pub(crate) fn amount_asked_in(self, ns: u64) -> f64 {
         if self.ns == 0 {
             return 0.0;
         }
@@ -262,14 +262,14 @@ impl Period {
     }
 }
 
-/// Longest think time: sums of it and of any simulated time cannot overflow.
+/// Longest think time: its sum with any simulated time cannot overflow.
 const MAX_THINK_TIME: Nanoseconds = Nanoseconds(315_360_000_000_000_000);
 
-/// Longest think time that keeps a CPU busy: its cycles are counted in pieces of a nanosecond.
+/// Longest think time that keeps a CPU busy, so that its cycles cannot overflow.
 const MAX_SPIN: Nanoseconds = Nanoseconds(900_000_000_000);
 
-/// Which requests of a job are trims, which count as writes.
-fn trims(job: &FioJob) -> Trims {
+/// Which of a job's requests are trims; trims count as writes.
+fn requests_that_are_trims(job: &FioJob) -> Trims {
     match (job.rw.trims(), job.rw.writes()) {
         (false, _) => Trims::None,
         (true, false) => Trims::All,
@@ -277,17 +277,17 @@ fn trims(job: &FioJob) -> Trims {
     }
 }
 
-/// Values for reads and for writes; trims are writes.
-fn both<T: Copy>(job: &FioJob, values: &PerDirection<T>) -> [T; 2] {
-    match trims(job) {
+/// The values of an option for reads and for writes; in a job that only trims, the trims are the writes.
+fn read_and_write_values<T: Copy>(job: &FioJob, values: &PerDirection<T>) -> [T; 2] {
+    match requests_that_are_trims(job) {
         Trims::All => [values.read, values.trim],
         Trims::None | Trims::Alternate => [values.read, values.write],
     }
 }
 
-/// The smallest and the largest block, each of reads and of writes.
-fn bounds(job: &FioJob) -> [[u64; 2]; 2] {
-    let blocks = both(job, &job.block_size);
+/// Smallest blocks, then largest blocks, each pair for reads and for writes.
+fn smallest_and_largest_blocks(job: &FioJob) -> [[u64; 2]; 2] {
+    let blocks = read_and_write_values(job, &job.block_size);
     match job.sizes() {
         None => [blocks, blocks],
         Some(sizes) => [
@@ -299,7 +299,7 @@ fn bounds(job: &FioJob) -> [[u64; 2]; 2] {
 
 /// How many bytes a sequential job with gaps of `skip` bytes transfers: fio ends it where an I/O would reach beyond the end of
 /// the file, and goes on from the other end if the next one would begin there.
-fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
+fn bytes_transferred_with_gaps(size: u64, block: u64, skip: i64) -> u64 {
     let Some(every) = u64::try_from(skip)
         .ok()
         .map(|skip| skip.saturating_add(block))
@@ -316,19 +316,19 @@ fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
     }
 }
 
-/// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
-fn periods(job: &FioJob) -> Option<[Period; 2]> {
+/// Periods from one request to the next, for reads and for writes; `None` if the job limits no rate.
+fn rate_periods(job: &FioJob) -> Option<[Period; 2]> {
     // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
     let vary = job.block_sizes.vary();
     let rates = job.rates();
-    let [least, _] = bounds(job);
+    let [least, _] = smallest_and_largest_blocks(job);
     let both = [(rates.read, least[0]), (rates.write, least[1])]
         .map(|(rate, block)| Period::new(rate, block, vary));
     both.iter().any(|p| p.ns > 0).then_some(both)
 }
 
-/// The most that each of a job's times may be, so that sums of them do not overflow.
-fn check_times(job: &FioJob) -> Result<(), String> {
+/// Refuses a job's times that are too long for their sums, or a runtime of 0.
+fn check_job_times(job: &FioJob) -> Result<(), String> {
     for (time, what) in [
         (job.runtime, "runtime"),
         (job.ramp_time, "ramp_time"),
@@ -344,8 +344,8 @@ fn check_times(job: &FioJob) -> Result<(), String> {
     Ok(())
 }
 
-/// The jobs of a file on a machine, whose program works for `program` cycles between two I/Os.
-pub(crate) fn jobs(
+/// Compiles the jobs of a fio file on a machine; `program` is the program's work in cycles between two I/Os.
+pub(crate) fn compile_jobs(
     file: &FioJobFile,
     machine: &Machine,
     io_uring_iowait: bool,
@@ -356,7 +356,7 @@ pub(crate) fn jobs(
     let mut setups = Vec::with_capacity(file.jobs.len());
     for source in &file.jobs {
         group += usize::from(source.stonewall && source.line != file.jobs[0].line);
-        let mut setup = job(source, group, &machine.drive, io_uring_iowait)?;
+        let mut setup = compile_job(source, group, &machine.drive, io_uring_iowait)?;
         setup.think_cycles += program;
         if machine.emulator.is_some() {
             // A guest's ticks do not wait for its jobs: they start at any time between two.
@@ -369,11 +369,11 @@ pub(crate) fn jobs(
     Ok(setups)
 }
 
-/// One job on a drive, in a group of jobs.
+/// Compiles one fio job on a drive, in the group of jobs with this number.
 ///
 /// # Errors
 /// The job asks for something that is not modelled.
-fn job(
+fn compile_job(
     job: &FioJob,
     group: usize,
     drive: &DriveModel,
@@ -385,17 +385,17 @@ fn job(
     })?;
     let read_percent = read_percent(job);
     // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
-    let volatile = drive.flush_us.micros().0 > 0;
+    let volatile = drive.flush_us.micros_to_time().0 > 0;
     let flushes = job.rw.writes() && (volatile || job.buffers_writes());
-    let cache = CacheJob::new(job, drive.capacity());
-    let [least, _] = bounds(job);
-    let limits = job.limits(drive.capacity());
+    let cache = CacheJob::new(job, drive.capacity_in_bytes());
+    let [least, _] = smallest_and_largest_blocks(job);
+    let limits = job.limits(drive.capacity_in_bytes());
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
-    let periods = periods(job);
-    let (buffer_cycles, content_cycles) = buffer_work(job);
-    let walk = Walk::for_job(job, drive.capacity());
+    let periods = rate_periods(job);
+    let (buffer_cycles, content_cycles) = buffer_work_outside_and_inside_latency(job);
+    let walk = Walk::for_job(job, drive.capacity_in_bytes());
     let counts_bytes = job.block_sizes.vary();
     let units = if counts_bytes { least } else { [1; 2] };
     Ok(JobSetup {
@@ -421,15 +421,15 @@ fn job(
         cpu_sets: Vec::new(),
         bytes: transferred_bytes(job, drive),
         requests: limits.ios,
-        block: both(job, &job.block_size),
+        block: read_and_write_values(job, &job.block_size),
         settles_size: walk.is_some()
             || (read_percent > 0 && buffer_cycles[0] > 0)
             || (read_percent < 100 && buffer_cycles[1] + content_cycles > 0),
         walk,
-        trims: trims(job),
+        trims: requests_that_are_trims(job),
         buffer_cycles,
         content_cycles,
-        class: Class::fair(job.nice),
+        class: Class::fair_with_nice(job.nice),
         random: job.rw.is_random(),
         span: limits.span,
         flushes: if flushes {
@@ -442,7 +442,7 @@ fn job(
         writes_as: if !(job.sync && flushes) || cache.is_some() {
             RequestKind::Plain
         } else {
-            durable_write(job)
+            durable_write_kind(job)
         },
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,
@@ -450,14 +450,14 @@ fn job(
         pauses: PauseRule::new(job),
         poisson: periods
             .filter(|_| job.rate_poisson)
-            .map(|periods| [0, 1].map(|i| periods[i].mean_us(units[i]))),
+            .map(|periods| [0, 1].map(|i| periods[i].mean_distance_in_us(units[i]))),
         forgives_pauses: job.rate_ignores_thinktime,
         counts_bytes,
         units,
     })
 }
 
-/// Share of a job's reads, 0 to 100.
+/// Percentage of reads among a job's requests, 0 to 100.
 fn read_percent(job: &FioJob) -> u8 {
     match (job.rw.reads(), job.rw.writes()) {
         (true, true) => job.rwmixread,
@@ -468,7 +468,7 @@ fn read_percent(job: &FioJob) -> u8 {
 
 /// Kind of a durable write (`O_SYNC`): the kernel has a direct one on the media by REQ_FUA, and flushes besides if the system
 /// call waits for the write (`blkdev_write_iter()`, Linux 6.12).
-fn durable_write(job: &FioJob) -> RequestKind {
+fn durable_write_kind(job: &FioJob) -> RequestKind {
     if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
         RequestKind::Synchronous
     } else {
@@ -476,14 +476,14 @@ fn durable_write(job: &FioJob) -> RequestKind {
     }
 }
 
-/// Bytes that each process transfers, if the job limits them.
+/// Number of bytes that each process transfers; `None` if the job does not limit them.
 fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     let read_percent = read_percent(job);
     let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
-    let bytes = job.limits(drive.capacity()).bytes?;
+    let bytes = job.limits(drive.capacity_in_bytes()).bytes?;
     if one_way && job.step != 0 {
-        let [least, _] = bounds(job);
-        return Some(with_gaps(
+        let [least, _] = smallest_and_largest_blocks(job);
+        return Some(bytes_transferred_with_gaps(
             bytes,
             least[usize::from(read_percent == 0)],
             job.step,
@@ -492,7 +492,7 @@ fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
     Some(bytes)
 }
 
-/// Whether a job is modelled on a drive.
+/// Checks that all a job asks for is modelled on a drive.
 ///
 /// # Errors
 /// The first thing that is not modelled.
@@ -503,16 +503,16 @@ fn check_job(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     if job.thinktime_spin > MAX_SPIN {
         return Err("thinktime_spin of more than a quarter of an hour".to_owned());
     }
-    check_flushes(job, drive)?;
-    check_blocks(job, drive)?;
+    check_flush_time_is_known(job, drive)?;
+    check_drive_rate_is_known(job, drive)?;
     if transferred_bytes(job, drive) == Some(0) {
         return Err("a size of less than a block".to_owned());
     }
-    check_times(job)
+    check_job_times(job)
 }
 
-/// Whether a drive's time for a flush is known, if a job flushes.
-fn check_flushes(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+/// Checks that a drive's flush time is known, if a job flushes.
+fn check_flush_time_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     let flush = match job {
         FioJob { sync: true, .. } => "sync=1",
         job if job.fsync > 0 || job.fdatasync > 0 => "fsync",
@@ -529,9 +529,9 @@ fn check_flushes(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
 }
 
 /// Whether a drive's rate is known, if a job transfers more than 4 KiB at once: the drive's service times are those of 4 KiB requests.
-fn check_blocks(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+fn check_drive_rate_is_known(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
     let read_percent = read_percent(job);
-    let [_, most] = bounds(job);
+    let [_, most] = smallest_and_largest_blocks(job);
     let reads = (
         read_percent > 0,
         most[0],

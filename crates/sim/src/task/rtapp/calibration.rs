@@ -1,4 +1,4 @@
-//! Whose time the work of an rt-app file is given in.
+//! The CPU in whose time an rt-app file gives its work.
 
 use wakepath_workloads::rtapp::{Calibration, RtAppFile};
 
@@ -13,13 +13,15 @@ pub(crate) fn calibration_khz(
     frequency: &FrequencySetup,
 ) -> Result<u64, SimError> {
     let Calibration::Cpu(cpu) = file.calibration else {
-        return Ok(frequency.fastest().into());
+        return Ok(frequency.fastest_cpu_khz().into());
     };
-    frequency.top_speed(cpu).ok_or_else(|| SimError::Workload {
-        job: "global".to_owned(),
-        what: format!(
-            "a calibration on CPU {cpu}: the machine has CPUs 0 to {}",
-            topology.cpus().saturating_sub(1)
-        ),
-    })
+    frequency
+        .top_speed_khz(cpu)
+        .ok_or_else(|| SimError::Workload {
+            job: "global".to_owned(),
+            what: format!(
+                "a calibration on CPU {cpu}: the machine has CPUs 0 to {}",
+                topology.cpu_count().saturating_sub(1)
+            ),
+        })
 }

@@ -1,4 +1,4 @@
-//! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
+//! Events of rt-app threads: their steps on a CPU, and how they wake each other.
 
 use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
 use crate::core::observer::Observer;
@@ -12,41 +12,41 @@ use crate::task::rtapp::state::{
 };
 use crate::task::state::{Kind, Step, Task};
 
-/// What a thread's step leaves its CPU to do.
+/// What a CPU does after a step of its rt-app thread.
 enum Turn {
-    /// The next step, at once.
+    /// Take the thread's next step at once.
     On,
-    /// So much work.
+    /// Work for so many cycles.
     Work(Cycles),
-    /// Work until then.
+    /// Work until a time in ns.
     Until(u64),
-    /// To write so many bytes.
+    /// Submit a write of so many bytes.
     Write(u64),
-    /// To let others run.
+    /// Let other tasks run (`sched_yield()`).
     Yield,
-    /// To look for something else: the thread sleeps.
+    /// Look for another task: the thread sleeps.
     Block,
-    /// To look for something else: the thread may not run here any more.
+    /// Look for another task: the thread may not run on this CPU any more.
     Move,
 }
 
 impl Turn {
-    /// The next step if the thread is `free` to go on, otherwise sleep.
-    fn on_if(free: bool) -> Self {
+    /// Continue with the next step if the thread is `free` to go on, otherwise sleep.
+    fn continue_or_block(free: bool) -> Self {
         if free { Self::On } else { Self::Block }
     }
 }
 
-/// Threads that are named in a diagnosis.
+/// Highest number of threads named in an error message.
 const MAX_NAMED: usize = 8;
 
 impl<O: Observer> Engine<'_, O> {
-    pub(crate) fn start_threads(&mut self) {
+    pub(crate) fn create_rtapp_threads(&mut self) {
         let programs = &self.setup.programs;
         let mut begun = vec![0; self.cpus.len()];
         if programs.lasts {
-            // rt-app's main program, which sleeps for the duration.
-            self.context.begin_process();
+            // rt-app's main program counts as a process, which sleeps for the duration.
+            self.context.count_begun_process();
         }
         for copy in 0..programs.copies as usize {
             for (index, program) in programs.tasks.iter().enumerate() {
@@ -57,71 +57,73 @@ impl<O: Observer> Engine<'_, O> {
                     let mut new = Task::new(0, false, Step::Wait, kind);
                     new.entity.set_class(program.class);
                     let cpu_set = program.stages.first().and_then(|s| s.allowed);
-                    new.entity.allow(cpu_set);
-                    let cpu = self.placement().idlest_cpu(&new.entity, &begun);
+                    new.entity.set_allowed_cpu_set(cpu_set);
+                    let cpu = self.placement().first_cpu_of_thread(&new.entity, &begun);
                     begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
-                    self.workload.threads.add(programs, index, copy, task);
-                    self.context.begin_process();
+                    self.workload
+                        .threads
+                        .add_thread(programs, index, copy, task);
+                    self.context.count_begun_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
                     } else {
-                        self.sleep_until(cpu, task, thread, program.delay);
+                        self.start_sleep_timer_of_thread(cpu, task, thread, program.delay);
                     }
                 }
             }
         }
     }
 
-    /// The current task of a CPU is a thread that has nothing to work on: takes its next steps.
-    pub(in crate::task) fn run_thread(
+    /// Takes steps of an rt-app thread, a CPU's current task, until the thread works, sleeps or gives way.
+    pub(in crate::task) fn take_steps_of_thread(
         &mut self,
         cpu: CpuId,
         task: TaskId,
         id: ThreadId,
     ) -> TaskTurn {
-        self.thread_runs(cpu, id);
+        self.record_wake_up_of_thread(cpu, id);
         self.tasks[task].step = Step::Wait;
         loop {
-            if !self.workload.threads.step(self.context.now()) {
+            if !self.workload.threads.count_step_at(self.context.now()) {
                 let program = self.workload.threads.all[id].program;
                 let name = &self.setup.programs.tasks[program].name;
-                self.fail(format!(
+                self.fail_without_progress(format!(
                     "task '{name}' takes steps without end and without taking time"
                 ));
-                self.sleep(cpu, task, false);
+                self.put_current_task_to_sleep(cpu, task, false);
                 return TaskTurn::Free;
             }
-            match self.thread_step(cpu, task, id) {
+            match self.take_next_step(cpu, task, id) {
                 Turn::On => {}
                 Turn::Work(cycles) => {
-                    self.workload.threads.works(id);
-                    self.tasks[task].begin(Step::Thread, cycles);
-                    self.execute(cpu, Mode::Task, cycles);
+                    self.workload.threads.mark_task_active(id);
+                    self.tasks[task].begin_step(Step::Thread, cycles);
+                    self.start_work(cpu, Mode::Task, cycles);
                     return TaskTurn::Busy;
                 }
                 Turn::Until(time) => {
-                    self.workload.threads.works(id);
+                    self.workload.threads.mark_task_active(id);
                     self.spin_until(cpu, task, time);
                     return TaskTurn::Busy;
                 }
                 Turn::Write(bytes) => {
-                    self.workload.threads.works(id);
-                    self.begin_write(cpu, task, bytes);
+                    self.workload.threads.mark_task_active(id);
+                    self.begin_write_of_thread(cpu, task, bytes);
                     return TaskTurn::Busy;
                 }
-                Turn::Yield => self.yield_cpu(cpu, task),
+                Turn::Yield => self.yield_to_waiting_tasks(cpu, task),
                 Turn::Block => {
-                    if self.workload.threads.stuck() {
-                        self.halt();
+                    if self.workload.threads.all_wait_for_each_other() {
+                        self.note_halt_or_fail();
                     }
-                    self.sleep(cpu, task, false);
+                    self.put_current_task_to_sleep(cpu, task, false);
                     return TaskTurn::Free;
                 }
                 Turn::Move => {
-                    self.sleep(cpu, task, false);
-                    let to = self.choose_cpu(task, None);
+                    self.put_current_task_to_sleep(cpu, task, false);
+                    let to = self.choose_cpu_for_woken_task(task, None);
                     self.wake_task(Some(cpu), task, to);
                     return TaskTurn::Free;
                 }
@@ -132,26 +134,26 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Takes the step that a thread is at.
-    fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
+    /// Takes the next step of an rt-app thread.
+    fn take_next_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
         if std::mem::take(&mut self.workload.threads.all[id].done) {
-            self.pass(id);
+            self.pass_step_of_thread(id);
         }
         let thread = &mut self.workload.threads.all[id];
         let program = &self.setup.programs.tasks[thread.program];
-        let (op, stage) = match thread.next(program) {
+        let (op, stage) = match thread.enter_and_return_step(program) {
             NextStep::Op(op, stage) => (op, stage),
             NextStep::End => {
-                self.workload.threads.end(id);
-                self.context.end_process();
+                self.workload.threads.mark_ended(id);
+                self.context.count_ended_process();
                 return Turn::Block;
             }
         };
         if let Some(stage) = stage
-            && !self.enter_stage(cpu, task, &program.stages[stage])
+            && !self.enter_stage_on_cpu(cpu, task, &program.stages[stage])
         {
-            // The stage begins elsewhere.
-            self.workload.threads.all[id].retry_stage();
+            // The thread begins the stage on another CPU.
+            self.workload.threads.all[id].enter_stage_again();
             return Turn::Move;
         }
         let thread = &mut self.workload.threads.all[id];
@@ -166,7 +168,7 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::On
             }
             Op::Run(cycles) => {
-                // Work done before the thread came back here.
+                // Work that was done already before the thread came back to this step.
                 if !std::mem::take(&mut thread.worked) && cycles > 0 {
                     thread.worked = true;
                     return Turn::Work(cycles);
@@ -175,33 +177,39 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::On
             }
             _ => {
-                let sleeps_next = thread.blocks_next(program);
-                // A thread that comes back is past this step.
+                let sleeps_next = thread.next_step_blocks(program);
+                // A thread that comes back after a sleep is past this step.
                 thread.done = true;
-                self.timed_step(cpu, task, id, op)
-                    .unwrap_or_else(|| self.locking_step(cpu, id, op, sleeps_next))
+                self.take_time_or_io_step(cpu, task, id, op)
+                    .unwrap_or_else(|| self.take_synchronisation_step(cpu, id, op, sleeps_next))
             }
         }
     }
 
-    /// Applies the scheduling of a stage that a thread enters on a CPU. Returns whether the thread may stay on this CPU.
-    fn enter_stage(&mut self, cpu: CpuId, task: TaskId, stage: &Stage) -> bool {
+    /// Applies the scheduling of a stage that a thread enters. Returns whether the thread may stay on this CPU.
+    fn enter_stage_on_cpu(&mut self, cpu: CpuId, task: TaskId, stage: &Stage) -> bool {
         let entity = &mut self.tasks[task].entity;
         if let Some(class) = stage.class {
             entity.set_class(class);
         }
-        entity.allow(stage.allowed);
+        entity.set_allowed_cpu_set(stage.allowed);
         self.placement().is_allowed(task, cpu)
     }
 
-    /// Takes a step that has to do with time or I/O. `None`: the step is none of these.
-    fn timed_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, op: Op) -> Option<Turn> {
+    /// Takes a thread's step if it is a yield, write, sleep or timer. `None`: the step is something else.
+    fn take_time_or_io_step(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        id: ThreadId,
+        op: Op,
+    ) -> Option<Turn> {
         let now = self.context.now();
         match op {
             Op::Yield => Some(Turn::Yield),
             Op::Write(bytes) => Some(Turn::Write(bytes)),
             Op::Sleep(time) => {
-                self.sleep_until(cpu, task, id, now + time);
+                self.start_sleep_timer_of_thread(cpu, task, id, now + time);
                 Some(Turn::Block)
             }
             Op::Timer {
@@ -217,18 +225,24 @@ impl<O: Observer> Engine<'_, O> {
                     }
                 };
                 let threads = &mut self.workload.threads;
-                let Some(at) = threads.next_expiry(id, timer, period, absolute, now) else {
+                let Some(at) = threads.next_timer_expiry(id, timer, period, absolute, now) else {
                     return Some(Turn::On);
                 };
-                self.sleep_until(cpu, task, id, at);
+                self.start_sleep_timer_of_thread(cpu, task, id, at);
                 Some(Turn::Block)
             }
             _ => None,
         }
     }
 
-    /// Takes a step in which threads wait for each other. `sleeps_next`: the thread sleeps with its next step.
-    fn locking_step(&mut self, cpu: CpuId, id: ThreadId, op: Op, sleeps_next: bool) -> Turn {
+    /// Takes a step by which threads wait for each other or wake each other. `sleeps_next`: the thread's next step is a sleep.
+    fn take_synchronisation_step(
+        &mut self,
+        cpu: CpuId,
+        id: ThreadId,
+        op: Op,
+        sleeps_next: bool,
+    ) -> Turn {
         let programs = &self.setup.programs;
         let threads = &mut self.workload.threads;
         let copy = threads.all[id].copy;
@@ -236,41 +250,49 @@ impl<O: Observer> Engine<'_, O> {
         let first_semaphore = copy * programs.semaphores.len();
         let first_condition = copy * programs.conditions.len();
         match op {
-            Op::Lock(mutex) => Turn::on_if(threads.lock(id, first_mutex + mutex)),
-            Op::BeginSync(mutex) => Turn::on_if(threads.begin_sync(id, first_mutex + mutex)),
-            Op::Pend(semaphore) => Turn::on_if(threads.pend(id, first_semaphore + semaphore)),
+            Op::Lock(mutex) => {
+                Turn::continue_or_block(threads.lock_mutex_or_wait(id, first_mutex + mutex))
+            }
+            Op::BeginSync(mutex) => {
+                Turn::continue_or_block(threads.begin_sync(id, first_mutex + mutex))
+            }
+            Op::Pend(semaphore) => Turn::continue_or_block(
+                threads.pend_semaphore_or_wait(id, first_semaphore + semaphore),
+            ),
             Op::Unlock(mutex) => {
-                let next = threads.unlock(id, first_mutex + mutex);
-                self.wake_threads(cpu, sleeps_next, next)
+                let next = threads.unlock_mutex(id, first_mutex + mutex);
+                self.wake_other_threads(cpu, sleeps_next, next)
             }
             Op::EndSync(mutex) => {
                 let next = threads.end_sync(id, first_mutex + mutex);
-                self.wake_threads(cpu, sleeps_next, next)
+                self.wake_other_threads(cpu, sleeps_next, next)
             }
             Op::Post(semaphore) => {
-                let next = threads.post(first_semaphore + semaphore);
-                self.wake_threads(cpu, sleeps_next, next)
+                let next = threads.post_semaphore(first_semaphore + semaphore);
+                self.wake_other_threads(cpu, sleeps_next, next)
             }
             Op::Wait { condition, mutex } => {
                 let mutex = mutex.map(|mutex| first_mutex + mutex);
-                let next = threads.wait(id, first_condition + condition, mutex);
-                self.wake_threads(cpu, true, next);
+                let next = threads.wait_for_condition(id, first_condition + condition, mutex);
+                self.wake_other_threads(cpu, true, next);
                 Turn::Block
             }
             Op::Signal(condition) => {
-                if let Signalled::Wakes(next) = threads.signal(first_condition + condition) {
-                    self.wake_thread(cpu, sleeps_next, next);
+                if let Signalled::Wakes(next) =
+                    threads.signal_condition(first_condition + condition)
+                {
+                    self.wake_other_thread(cpu, sleeps_next, next);
                 }
                 Turn::On
             }
             Op::Broadcast(condition) => {
-                self.broadcast(cpu, sleeps_next, first_condition + condition)
+                self.wake_all_waiting_for_condition(cpu, sleeps_next, first_condition + condition)
             }
             Op::Barrier(barrier) => {
                 let users = programs.barriers[barrier].1;
                 let number = copy * programs.barriers.len() + barrier;
-                match threads.meet(id, number, users) {
-                    Some(others) => self.wake_threads(cpu, sleeps_next, others),
+                match threads.meet_at_barrier(id, number, users) {
+                    Some(others) => self.wake_other_threads(cpu, sleeps_next, others),
                     None => Turn::Block,
                 }
             }
@@ -284,41 +306,46 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Wakes all threads that wait for a condition, one after the other.
-    fn broadcast(&mut self, cpu: CpuId, sleeps_next: bool, condition: usize) -> Turn {
+    fn wake_all_waiting_for_condition(
+        &mut self,
+        cpu: CpuId,
+        sleeps_next: bool,
+        condition: usize,
+    ) -> Turn {
         loop {
-            match self.workload.threads.signal(condition) {
+            match self.workload.threads.signal_condition(condition) {
                 Signalled::Nobody => return Turn::On,
                 Signalled::WaitsForMutex => {}
-                Signalled::Wakes(next) => self.wake_thread(cpu, sleeps_next, next),
+                Signalled::Wakes(next) => self.wake_other_thread(cpu, sleeps_next, next),
             }
         }
     }
 
-    /// A thread that runs on `cpu` wakes others up, and goes on.
-    fn wake_threads(
+    /// Wakes threads on behalf of the thread that runs on `cpu`, which goes on with its next step.
+    fn wake_other_threads(
         &mut self,
         cpu: CpuId,
         sleeps_next: bool,
         woken: impl IntoIterator<Item = ThreadId>,
     ) -> Turn {
         for thread in woken {
-            self.wake_thread(cpu, sleeps_next, thread);
+            self.wake_other_thread(cpu, sleeps_next, thread);
         }
         Turn::On
     }
 
-    fn pass(&mut self, id: ThreadId) {
+    fn pass_step_of_thread(&mut self, id: ThreadId) {
         let thread = &mut self.workload.threads.all[id];
         let stats = &mut self.workload.threads.stats[thread.program];
-        thread.pass(
+        thread.pass_step(
             &self.setup.programs.tasks[thread.program],
             self.context.now(),
             stats,
         );
     }
 
-    /// A thread that runs on `cpu`, and is about to sleep or not, wakes up another one.
-    fn wake_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
+    /// Wakes a thread on behalf of the thread that runs on `cpu`, and is about to sleep or not.
+    fn wake_other_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
         let now = self.context.now();
         let thread = &mut self.workload.threads.all[woken];
         let task = thread.task;
@@ -327,7 +354,7 @@ impl<O: Observer> Engine<'_, O> {
             cut: now,
             ..WakeUp::default()
         });
-        let to = self.choose_cpu(task, Some((cpu, sleeps_next)));
+        let to = self.choose_cpu_for_woken_task(task, Some((cpu, sleeps_next)));
         let ipi = self.wake_task(Some(cpu), task, to);
         if let Some(wake) = &mut self.workload.threads.all[woken].woken {
             wake.ipi = ipi;
@@ -336,7 +363,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The thread's timer is on the CPU on which it falls asleep. It expires later than asked for by the timer slack, which
     /// threads of a real-time class do not have (`hrtimer_nanosleep()`, Linux 6.12).
-    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
+    fn start_sleep_timer_of_thread(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
         let slack = if self.tasks[task].entity.is_realtime() {
             0
         } else {
@@ -352,12 +379,12 @@ impl<O: Observer> Engine<'_, O> {
             },
             ..WakeUp::default()
         });
-        self.start_timer(cpu, expiry, 0, Timer::Task(task));
+        self.start_high_resolution_timer(cpu, expiry, 0, Timer::Task(task));
     }
 
-    /// The timer of a sleeping thread has been served.
-    pub(crate) fn thread_timer(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
-        let to = self.choose_cpu(task, None);
+    /// Handles a sleeping thread's expired timer: wakes the thread, and attributes its latency so far.
+    pub(crate) fn handle_sleep_timer_of_thread(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
+        let to = self.choose_cpu_for_woken_task(task, None);
         let ipi = self.wake_task(Some(cpu), task, to);
         if let Some(wake) = &mut self.workload.threads.all[id].woken {
             let idle_exit =
@@ -369,8 +396,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A thread has got a CPU.
-    fn thread_runs(&mut self, cpu: CpuId, id: ThreadId) {
+    /// Records the wake-up latency of a thread that has got a CPU, if it was woken.
+    fn record_wake_up_of_thread(&mut self, cpu: CpuId, id: ThreadId) {
         let Some(mut wake) = self.workload.threads.all[id].woken.take() else {
             return;
         };
@@ -383,24 +410,24 @@ impl<O: Observer> Engine<'_, O> {
         wake.parts.waiting += time - delivery - idle_exit;
         wake.cut = self.context.now();
         let program = self.workload.threads.all[id].program;
-        self.workload.threads.stats[program].wake_up(&wake);
+        self.workload.threads.stats[program].record_wake_up(&wake);
     }
 
     /// Every thread that has not ended waits for another one. rt-app sleeps on until its duration is over, and so does the run
     /// if anything has been done.
-    fn halt(&mut self) {
-        let waits = self.who_waits();
-        if self.setup.programs.lasts && self.workload.threads.has_done_something() {
+    fn note_halt_or_fail(&mut self) {
+        let waits = self.describe_waiting_threads();
+        if self.setup.programs.lasts && self.workload.threads.any_task_was_active() {
             self.workload.threads.halt = Some(Halt {
                 at: self.context.now(),
                 waits,
             });
         } else {
-            self.fail(format!("every thread waits for another one: {waits}"));
+            self.fail_without_progress(format!("every thread waits for another one: {waits}"));
         }
     }
 
-    /// Why the threads of a task have done nothing until now; `None` if they have.
+    /// Explains why no thread of an rt-app task has done anything; `None` if one has.
     pub(crate) fn why_never_ran(&self, program: usize) -> Option<String> {
         let task = &self.setup.programs.tasks[program];
         if self.workload.threads.stats[program].active || task.instances == 0 {
@@ -417,26 +444,26 @@ impl<O: Observer> Engine<'_, O> {
             Blocked::No if task.delay >= self.context.now() => "its delay is not over".to_owned(),
             Blocked::No if self.tasks[first.task].runnable => "it waits for a CPU".to_owned(),
             Blocked::No => "it sleeps".to_owned(),
-            _ => format!("it waits {}", self.waits_for(first)),
+            _ => format!("it waits {}", self.describe_wait_of_thread(first)),
         })
     }
 
-    /// Ends the run without a result.
-    fn fail(&mut self, what: String) {
-        self.context.give_up(SimError::NoProgress {
+    /// Ends the run without a result, with an error that the workload makes no progress.
+    fn fail_without_progress(&mut self, what: String) {
+        self.context.end_run_with_failure(SimError::NoProgress {
             seconds: self.context.now() as f64 / 1e9,
             what,
         });
     }
 
-    /// What the threads that have not ended wait for.
-    fn who_waits(&self) -> String {
+    /// Describes, for a message, what each thread that has not ended waits for.
+    fn describe_waiting_threads(&self) -> String {
         let programs = &self.setup.programs;
         let named: Vec<String> = (self.workload.threads.all.iter())
             .filter(|thread| !thread.ended)
             .map(|thread| {
                 let name = &programs.tasks[thread.program].name;
-                format!("'{name}' waits {}", self.waits_for(thread))
+                format!("'{name}' waits {}", self.describe_wait_of_thread(thread))
             })
             .collect();
         let more = match named.len().saturating_sub(MAX_NAMED) {
@@ -447,8 +474,8 @@ impl<O: Observer> Engine<'_, O> {
         format!("{}{more}", shown.join(", "))
     }
 
-    /// What a thread waits for.
-    fn waits_for(&self, thread: &Thread) -> String {
+    /// Describes, for a message, what a thread waits for.
+    fn describe_wait_of_thread(&self, thread: &Thread) -> String {
         let programs = &self.setup.programs;
         match thread.blocked {
             Blocked::No => "for nothing".to_owned(),

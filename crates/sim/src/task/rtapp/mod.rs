@@ -1,6 +1,6 @@
 //! rt-app threads: run, sleep, timer, suspend and resume, locks, signals.
 //!
-//! The rules are those of rt-app's documentation and source (1.0, and 2025 where `suspend` waits for its own task).
+//! The rules follow rt-app's documentation and source (1.0, and 2025 where `suspend` waits for its own task).
 //!
 //! - Setup: `program` compiles the tasks of a file into steps with integers, in the time of the CPU that `calibration` finds.
 //! - State: `state` has how far each thread is, and what threads wait for each other with.

@@ -15,11 +15,11 @@ use crate::task::fio::setup::JobSetup;
 /// the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// So much work.
+    /// Do work of so many cycles.
     Run(Cycles),
-    /// Work for so long.
+    /// Work for a time in ns, however fast the CPU is.
     Runtime(u64),
-    /// Sleep for so long.
+    /// Sleep for a time in ns.
     Sleep(u64),
     /// Sleep until the next period of a timer.
     Timer {
@@ -29,57 +29,57 @@ pub(crate) enum Op {
     },
     Lock(usize),
     Unlock(usize),
-    /// Take a mutex for a `sync`, which the thread may have already.
+    /// Take the mutex of a `sync`, unless the thread has it already.
     BeginSync(usize),
-    /// Give the `sync`'s mutex back, unless owned before.
+    /// Give the mutex of a `sync` back, unless the thread had it before.
     EndSync(usize),
-    /// Sleep until a condition is signalled, without the mutex, if there is one.
+    /// Release the mutex, if any, and sleep until a condition is signalled.
     Wait {
         condition: usize,
         mutex: Option<usize>,
     },
-    /// Wake the first that waits for a condition.
+    /// Wake the first thread that waits for a condition.
     Signal(usize),
-    /// Wake all that wait for a condition.
+    /// Wake all threads that wait for a condition.
     Broadcast(usize),
     Barrier(usize),
     /// Count a semaphore up.
     Post(usize),
-    /// Count a semaphore down, or sleep until it is counted up.
+    /// Count a semaphore down, or sleep until another thread counts it up.
     Pend(usize),
     Yield,
-    /// Write so many bytes and wait for it.
+    /// Write so many bytes, and sleep until the write is completed.
     Write(u64),
 }
 
-/// A timer's owner.
+/// A timer, by its owner and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerId {
-    /// The thread.
+    /// A timer of the thread itself.
     Own(usize),
-    /// Everybody who names the timer.
+    /// A timer shared by all threads that name it.
     Shared(usize),
 }
 
-/// A phase of a program.
+/// A phase of an rt-app task's program.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
-    /// How often; `None` for ever.
+    /// How often it is repeated; `None`: for ever.
     pub(in crate::task) loops: Option<u64>,
-    /// How the thread is scheduled from here on, if that changes.
+    /// Scheduling class from this stage on; `None`: unchanged.
     pub(in crate::task) class: Option<Class>,
-    /// Index of the allowed CPU set here; `None`: all CPUs.
+    /// Index of the set of CPUs allowed in this stage; `None`: all CPUs.
     pub(in crate::task) allowed: Option<usize>,
     pub(in crate::task) ops: Vec<Op>,
 }
 
-/// What every thread of a task does.
+/// The program that every thread of an rt-app task runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(in crate::task) name: String,
     pub(in crate::task) instances: u32,
     pub(in crate::task) delay: u64,
-    /// How often; `None` for ever.
+    /// How often it is repeated; `None`: for ever.
     pub(in crate::task) loops: Option<u64>,
     pub(in crate::task) class: Class,
     pub(in crate::task) stages: Vec<Stage>,
@@ -91,25 +91,25 @@ pub(crate) struct Program {
 pub(crate) struct Programs {
     pub(in crate::task) tasks: Vec<Program>,
     pub(in crate::task) copies: u32,
-    /// From when on loops and wake-ups are counted, in ns.
+    /// Time in ns from which on loops and wake-ups are counted.
     pub(in crate::task) warm_up: u64,
-    /// When the run ends at the latest, in ns.
+    /// Latest time in ns when the run ends.
     end: Option<u64>,
-    /// The run lasts until then, also if all threads have ended.
+    /// Whether the run lasts until its latest end even if all threads have ended.
     pub(in crate::task) lasts: bool,
-    /// The file does not ask for that end.
+    /// Whether the latest end is imposed from outside, and not by the file.
     cut: bool,
     pub(in crate::task) mutexes: Vec<String>,
     pub(in crate::task) conditions: Vec<String>,
-    /// Threads of one copy that meet at each barrier.
+    /// Barriers, each with the number of threads of one copy that meet there.
     pub(in crate::task) barriers: Vec<(String, u32)>,
     pub(in crate::task) semaphores: Vec<String>,
     pub(in crate::task) shared_timers: usize,
-    /// Sets of CPUs: whether each belongs to it.
+    /// Sets of CPUs, each as a flag by CPU.
     cpu_sets: Vec<Vec<bool>>,
 }
 
-/// Numbers names in the order of their appearance.
+/// Names, numbered in the order of their first appearance.
 #[derive(Default)]
 struct Numbers(BTreeMap<String, usize>);
 
@@ -119,7 +119,7 @@ impl Numbers {
         *self.0.entry(name).or_insert(next)
     }
 
-    fn names(self) -> Vec<String> {
+    fn into_names_in_order(self) -> Vec<String> {
         let mut names = vec![String::new(); self.0.len()];
         for (name, index) in self.0 {
             names[index] = name;
@@ -129,7 +129,7 @@ impl Numbers {
 }
 
 struct Compiler<'a> {
-    /// Thousands of cycles a second of the CPU in whose time work is given.
+    /// Speed in kHz of the CPU in whose time the file gives its work.
     khz: u64,
     cpus: usize,
     mutexes: Numbers,
@@ -139,13 +139,13 @@ struct Compiler<'a> {
     barrier_users: Vec<u32>,
     timers: Numbers,
     cpu_sets: Vec<Vec<bool>>,
-    /// An unmodelled request: the task's line and name, and what the task asks for.
+    /// Things that are not modelled: line and name of the task, and what it asks for.
     refused: BTreeSet<(usize, &'a str, String)>,
     task: &'a RtTask,
 }
 
 impl Programs {
-    /// No programs, but the sets of CPUs on which the processes of jobs may run.
+    /// For a fio file: no programs, but the sets of CPUs on which the jobs' processes may run.
     pub(crate) fn for_jobs(
         file: &FioJobFile,
         setups: &mut [JobSetup],
@@ -153,33 +153,33 @@ impl Programs {
     ) -> Self {
         let mut programs = Self::default();
         for (setup, job) in setups.iter_mut().zip(&file.jobs) {
-            setup.set_cpus(programs.cpu_sets_of(job, machine_cpus));
+            setup.set_cpu_sets(programs.add_cpu_sets_of_job(job, machine_cpus));
         }
         programs
     }
 
-    /// How many tasks the file has, each of some threads.
+    /// Number of tasks in the rt-app file; 0 for a fio file.
     pub(crate) fn task_count(&self) -> usize {
         self.tasks.len()
     }
 
-    /// When the run ends at the latest, in ns.
-    pub(crate) fn ends(&self) -> Option<u64> {
+    /// Latest time in ns when the run ends.
+    pub(crate) fn latest_end(&self) -> Option<u64> {
         self.end
     }
 
-    /// Whether the run is over now, although its file does not ask for that.
-    pub(crate) fn is_capped(&self, now: u64) -> bool {
+    /// Whether the run is at its latest end now, and this end is not the file's.
+    pub(crate) fn is_ended_by_cap(&self, now: u64) -> bool {
         self.cut && self.end.is_some_and(|end| now >= end)
     }
 
-    /// Whether a CPU belongs to a set of CPUs.
-    pub(crate) fn allows(&self, set: usize, cpu: usize) -> bool {
+    /// Whether a CPU belongs to the set of CPUs with this number.
+    pub(crate) fn cpu_set_contains(&self, set: usize, cpu: usize) -> bool {
         self.cpu_sets[set][cpu]
     }
 
-    /// The CPUs of each process of a fio job in turn, as indices of `cpu_sets`; empty: all CPUs for all.
-    fn cpu_sets_of(&mut self, job: &FioJob, machine_cpus: usize) -> Vec<usize> {
+    /// Adds the CPU sets that a fio job's processes take in turn. Returns their indices in `cpu_sets`; empty: all CPUs for all.
+    fn add_cpu_sets_of_job(&mut self, job: &FioJob, machine_cpus: usize) -> Vec<usize> {
         let listed = job.cpus_allowed.iter().flatten().map(|cpu| *cpu as usize);
         let there: Vec<usize> = listed.filter(|cpu| *cpu < machine_cpus).collect();
         if there.is_empty() {
@@ -223,9 +223,9 @@ impl Programs {
         let mut tasks = Vec::with_capacity(file.tasks.len());
         for task in &file.tasks {
             compiler.task = task;
-            tasks.push(compiler.program());
+            tasks.push(compiler.compile_program());
         }
-        if let Some(error) = compiler.refusal() {
+        if let Some(error) = compiler.take_refusals_as_error() {
             return Err(error);
         }
         let end = file.duration.map_or(longest, |lasts| lasts.min(longest));
@@ -236,44 +236,44 @@ impl Programs {
             end: Some(end.0),
             lasts: file.duration.is_some(),
             cut: file.duration != Some(end),
-            mutexes: compiler.mutexes.names(),
-            conditions: compiler.conditions.names(),
+            mutexes: compiler.mutexes.into_names_in_order(),
+            conditions: compiler.conditions.into_names_in_order(),
             barriers: compiler
                 .barriers
-                .names()
+                .into_names_in_order()
                 .into_iter()
                 .zip(compiler.barrier_users)
                 .collect(),
-            semaphores: compiler.semaphores.names(),
+            semaphores: compiler.semaphores.into_names_in_order(),
             shared_timers: compiler.timers.0.len(),
             cpu_sets: compiler.cpu_sets,
         })
     }
 
-    /// Threads of all copies.
-    pub(crate) fn threads(&self) -> usize {
+    /// Number of threads in all copies of the workload.
+    pub(crate) fn thread_count(&self) -> usize {
         let of_one: usize = self.tasks.iter().map(|t| t.instances as usize).sum();
         of_one * self.copies as usize
     }
 }
 
-/// What a thread waits for that suspends itself.
-fn suspended(name: &str) -> String {
+/// Describes, for a message, what a thread waits for that has suspended itself.
+fn describe_suspension(name: &str) -> String {
     format!("to be resumed (\"suspend\": \"{name}\")")
 }
 
-/// What a thread waits for at a condition.
-fn signalled(name: &str) -> String {
+/// Describes, for a message, what a thread waits for at a condition.
+fn describe_condition(name: &str) -> String {
     format!("for the condition \"{name}\"")
 }
 
 impl Compiler<'_> {
-    fn refuse(&mut self, what: String) {
+    fn add_refusal(&mut self, what: String) {
         self.refused.insert((self.task.line, &self.task.name, what));
     }
 
-    /// Everything that is not modelled, as one error.
-    fn refusal(&mut self) -> Option<SimError> {
+    /// Removes and returns everything found that is not modelled, as one error; `None` if all is modelled.
+    fn take_refusals_as_error(&mut self) -> Option<SimError> {
         let refused = std::mem::take(&mut self.refused);
         let mut errors = Vec::with_capacity(refused.len());
         for (line, task, what) in refused {
@@ -286,45 +286,50 @@ impl Compiler<'_> {
         }
     }
 
-    fn program(&mut self) -> Program {
+    fn compile_program(&mut self) -> Program {
         let task = self.task;
         let mut own_timers = Numbers::default();
-        let own_cpus = self.cpu_set(task.cpus.as_deref());
+        let own_cpus = self.add_cpu_set(task.cpus.as_deref());
         let mut stages = Vec::with_capacity(task.phases.len());
         for phase in &task.phases {
-            stages.push(self.stage(phase, own_cpus, &mut own_timers));
+            stages.push(self.compile_stage(phase, own_cpus, &mut own_timers));
         }
         Program {
             name: task.name.clone(),
             instances: task.instances,
             delay: task.delay.0,
             loops: task.loops,
-            class: class(task.scheduling),
+            class: scheduling_class(task.scheduling),
             stages,
             own_timers: own_timers.0.len(),
         }
     }
 
-    fn stage(&mut self, phase: &Phase, own_cpus: Option<usize>, own_timers: &mut Numbers) -> Stage {
+    fn compile_stage(
+        &mut self,
+        phase: &Phase,
+        own_cpus: Option<usize>,
+        own_timers: &mut Numbers,
+    ) -> Stage {
         let allowed = match &phase.cpus {
-            Some(cpus) => self.cpu_set(Some(cpus)),
+            Some(cpus) => self.add_cpu_set(Some(cpus)),
             None => own_cpus,
         };
         let mut ops = Vec::with_capacity(phase.events.len());
         for event in &phase.events {
-            self.event(event, own_timers, &mut ops);
+            self.compile_event(event, own_timers, &mut ops);
         }
         Stage {
             loops: phase.loops,
-            class: phase.scheduling.map(class),
+            class: phase.scheduling.map(scheduling_class),
             allowed,
             ops,
         }
     }
 
-    fn event(&mut self, event: &RtAppEvent, own_timers: &mut Numbers, ops: &mut Vec<Op>) {
+    fn compile_event(&mut self, event: &RtAppEvent, own_timers: &mut Numbers, ops: &mut Vec<Op>) {
         let op = match event {
-            RtAppEvent::Run(time) => Op::Run(self.cycles(*time)),
+            RtAppEvent::Run(time) => Op::Run(self.cycles_in_time(*time)),
             RtAppEvent::Runtime(time) => Op::Runtime(time.0),
             RtAppEvent::Sleep(time) => Op::Sleep(time.0),
             RtAppEvent::Timer {
@@ -343,18 +348,18 @@ impl Compiler<'_> {
             RtAppEvent::Lock(mutex) => Op::Lock(self.mutexes.number_for(mutex.clone())),
             RtAppEvent::Unlock(mutex) => Op::Unlock(self.mutexes.number_for(mutex.clone())),
             RtAppEvent::Wait { condition, mutex } => Op::Wait {
-                condition: self.conditions.number_for(signalled(condition)),
+                condition: self.conditions.number_for(describe_condition(condition)),
                 mutex: Some(self.mutexes.number_for(mutex.clone())),
             },
             RtAppEvent::Signal(condition) => {
-                Op::Signal(self.conditions.number_for(signalled(condition)))
+                Op::Signal(self.conditions.number_for(describe_condition(condition)))
             }
             RtAppEvent::Broadcast(condition) => {
-                Op::Broadcast(self.conditions.number_for(signalled(condition)))
+                Op::Broadcast(self.conditions.number_for(describe_condition(condition)))
             }
             RtAppEvent::Sync { condition, mutex } => {
                 let mutex = self.mutexes.number_for(mutex.clone());
-                let condition = self.conditions.number_for(signalled(condition));
+                let condition = self.conditions.number_for(describe_condition(condition));
                 ops.extend([Op::BeginSync(mutex), Op::Signal(condition)]);
                 ops.push(Op::Wait {
                     condition,
@@ -371,16 +376,18 @@ impl Compiler<'_> {
                 Op::Barrier(barrier)
             }
             RtAppEvent::Suspend(name) => Op::Wait {
-                condition: self.conditions.number_for(suspended(name)),
+                condition: self.conditions.number_for(describe_suspension(name)),
                 mutex: None,
             },
-            RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.number_for(suspended(name))),
+            RtAppEvent::Resume(name) => {
+                Op::Broadcast(self.conditions.number_for(describe_suspension(name)))
+            }
             RtAppEvent::SemPost(name) => Op::Post(self.semaphores.number_for(name.clone())),
             RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.number_for(name.clone())),
             RtAppEvent::Yield => Op::Yield,
             RtAppEvent::Mem(_) => {
                 let what = "the speed of memory (mem); say how long the work takes with run";
-                return self.refuse(what.to_owned());
+                return self.add_refusal(what.to_owned());
             }
             RtAppEvent::IoRun(0) => return,
             RtAppEvent::IoRun(bytes) => Op::Write(*bytes),
@@ -388,16 +395,16 @@ impl Compiler<'_> {
         ops.push(op);
     }
 
-    fn cycles(&self, time: Nanoseconds) -> Cycles {
+    fn cycles_in_time(&self, time: Nanoseconds) -> Cycles {
         let cycles = u128::from(time.0) * u128::from(self.khz) / 1_000_000;
         u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 
-    fn cpu_set(&mut self, cpus: Option<&[usize]>) -> Option<usize> {
+    fn add_cpu_set(&mut self, cpus: Option<&[usize]>) -> Option<usize> {
         let cpus = cpus?;
         if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= self.cpus) {
             let last = self.cpus - 1;
-            self.refuse(format!("CPU {cpu}: the machine has CPUs 0 to {last}"));
+            self.add_refusal(format!("CPU {cpu}: the machine has CPUs 0 to {last}"));
             return None;
         }
         let set: Vec<bool> = (0..self.cpus).map(|cpu| cpus.contains(&cpu)).collect();
@@ -409,9 +416,9 @@ impl Compiler<'_> {
     }
 }
 
-fn class(scheduling: Scheduling) -> Class {
+fn scheduling_class(scheduling: Scheduling) -> Class {
     match scheduling {
-        Scheduling::Other { nice } => Class::fair(nice),
+        Scheduling::Other { nice } => Class::fair_with_nice(nice),
         Scheduling::Idle => Class::Idle,
         Scheduling::Fifo { priority } => Class::Realtime {
             priority,

@@ -1,4 +1,4 @@
-//! An rt-app workload's thread figures.
+//! A run's figures about rt-app threads.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -6,16 +6,16 @@ use serde::Serialize;
 use crate::task::rtapp::program::Programs;
 use crate::task::rtapp::state::{TaskStats, ThreadTotals};
 
-/// The threads of a run.
+/// Figures of an rt-app workload's threads.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadsRun {
     /// Loops completed by the first-named task's threads, per second.
     pub operations_per_second: f64,
-    /// Number of these loops.
+    /// Number of loops completed by the first-named task's threads.
     pub operations: u64,
-    /// Times that a task changed its CPU.
+    /// How often a task changed its CPU.
     pub migrations: u64,
-    /// Each task in the file, all threads together.
+    /// Figures of each task in the file, all its threads together.
     pub tasks: Vec<TaskRun>,
     /// The end of the run was imposed by `--seconds` or a default, not by the file.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -25,41 +25,41 @@ pub struct ThreadsRun {
     pub halted: Option<Halted>,
 }
 
-/// From when on nothing happened any more.
+/// A halt of all threads: from when on nothing happened any more.
 #[derive(Clone, Debug, Serialize)]
 pub struct Halted {
-    /// Seconds from the start.
+    /// Seconds from the run's start until the halt.
     pub after_seconds: f64,
     /// Which thread waits for what.
     pub waits: String,
 }
 
-/// A task's thread figures.
+/// Figures of one rt-app task, all its threads together.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskRun {
     /// Task name.
     pub name: String,
     /// Number of threads.
     pub threads: u64,
-    /// Times that the phases were gone through.
+    /// How often threads completed a loop through the task's phases.
     pub loops: u64,
-    /// The same per second.
+    /// Completed loops per second.
     pub loops_per_second: f64,
     /// A loop's duration, in microseconds.
     pub loop_us: Spread,
-    /// Times that a thread was woken up.
+    /// How often a thread of the task was woken up.
     pub wake_ups: u64,
     /// From the cause of a wake-up (the time for which a timer is set, the waker's call) until the thread has a
     /// CPU, in microseconds.
     pub wake_us: Spread,
-    /// The mean's parts.
+    /// Parts of the mean wake-up latency.
     pub wake_parts: WakeAttribution,
-    /// Why the task has neither worked nor completed a loop, if so.
+    /// Why the task has neither worked nor completed a loop; absent if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub never_ran: Option<String>,
 }
 
-/// A distribution. Percentiles are within 1 %.
+/// Mean, percentiles and maximum of a distribution of times. Percentiles are within 1 %.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
     /// Arithmetic mean.
@@ -75,18 +75,18 @@ pub struct Spread {
 /// The mean parts of wake-up latencies in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WakeAttribution {
-    /// Timers expiring later than asked for (`scheduler.timer_slack_us`).
+    /// Part in which timers expire later than asked for (`scheduler.timer_slack_us`).
     pub timer_slack: f64,
-    /// Inter-processor interrupts; a polling CPU needs none.
+    /// Part for inter-processor interrupts; a polling CPU needs none.
     pub interrupt_delivery: f64,
-    /// CPUs leaving idle states.
+    /// Part in which CPUs leave idle states.
     pub idle_exit: f64,
-    /// Waiting for a CPU that does something else.
+    /// Part in which threads wait for a CPU that does something else.
     pub waiting_to_run: f64,
 }
 
 impl ThreadsRun {
-    /// Threads of a run that lasted for `time` ns.
+    /// Figures of the threads in a run that lasted for `time` ns.
     pub(crate) fn new(programs: &Programs, totals: &ThreadTotals, time: u64) -> Self {
         let seconds = time.saturating_sub(programs.warm_up) as f64 / 1e9;
         let tasks: Vec<TaskRun> = programs

@@ -9,15 +9,15 @@ use crate::task::rtapp::program::{Op, Program, Programs, TimerId};
 
 pub(crate) type ThreadId = usize;
 
-/// The state that only a task for an rt-app thread has.
+/// State of a task that runs an rt-app thread, beyond that of any task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadTask {
     pub(in crate::task) thread: ThreadId,
-    /// The rt-app task's index.
+    /// Index of the rt-app task that the thread belongs to.
     pub(in crate::task) program: usize,
-    /// Bytes in the request under way.
+    /// Bytes of the write under way.
     pub(in crate::task) writes: u64,
-    /// The next block to write: a thread writes one after the other, for ever.
+    /// Number of the next block to write: a thread writes block after block, for ever.
     next_block: u64,
 }
 
@@ -31,24 +31,24 @@ impl ThreadTask {
         }
     }
 
-    /// Where the next write begins.
-    pub(in crate::task) fn next_offset(&mut self, bytes: u64) -> u64 {
+    /// Byte on the volume where the thread's next write of `bytes` begins.
+    pub(in crate::task) fn offset_of_next_write(&mut self, bytes: u64) -> u64 {
         let block = self.next_block;
         self.next_block = (block + 1) % (u64::MAX / bytes);
         block * bytes
     }
 }
 
-/// Significant figures in histograms: every task has two.
+/// Decimal digits of precision in the histograms of rt-app tasks.
 const FIGURES: u8 = 2;
 
-/// Steps that may be taken without time going on, all threads together.
+/// Highest number of steps of all threads together at one instant.
 const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
 
-/// What blocks a thread.
+/// What another thread has to do before a thread can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// Nothing, or time.
+    /// Nothing: the thread can go on by itself.
     No,
     Mutex(usize),
     Condition(usize),
@@ -56,7 +56,7 @@ pub(crate) enum Blocked {
     Semaphore(usize),
 }
 
-/// A thread.
+/// State of an rt-app thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     pub(in crate::task) task: TaskId,
@@ -64,37 +64,37 @@ pub(crate) struct Thread {
     pub(in crate::task) copy: usize,
     stage: usize,
     op: usize,
-    /// Loops left in the program and in the stage, including the present; `None`: for ever.
+    /// Loops left of the program, and of the stage, including the present loop; `None`: for ever.
     loops: Option<u64>,
     stage_loops: Option<u64>,
-    /// The scheduling of the present stage is in force.
+    /// Whether the scheduling of the present stage is in force.
     entered: bool,
-    /// When the present loop of the program began.
+    /// Time in ns when the present loop of the program began.
     loop_began: u64,
-    /// The present step has been taken; only passing is left.
+    /// Whether the present step has been taken, so that the thread only has to go on to the next.
     pub(in crate::task) done: bool,
-    /// The present step's work has been done, or is in progress.
+    /// Whether the present step's work has been done, or is in progress.
     pub(in crate::task) worked: bool,
-    /// End of a `runtime` in progress.
+    /// Time in ns when a `runtime` step in progress ends.
     pub(in crate::task) run_until: Option<u64>,
-    /// When each own timer expires next.
+    /// Times in ns when each of the thread's own timers expires next.
     timers: Vec<Option<u64>>,
     pub(in crate::task) blocked: Blocked,
-    /// The thread had the `sync`'s mutex before.
+    /// Whether the thread had the mutex of the present `sync` before it.
     keeps_mutex: bool,
-    /// The thread has been woken up and has not run since.
+    /// The wake-up of a thread that has not run since; otherwise `None`.
     pub(in crate::task) woken: Option<WakeUp>,
     pub(in crate::task) ended: bool,
 }
 
-/// A pending wake-up.
+/// A thread's wake-up, from its cause until the thread runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeUp {
-    /// When the cause occurred.
+    /// Time in ns of the wake-up's cause: the waker's call, or the time that a timer was set for.
     pub(in crate::task) since: u64,
-    /// Latency is attributed up to this time.
+    /// Time in ns up to which the wake-up's latency is attributed to parts.
     pub(in crate::task) cut: u64,
-    /// Delay before the CPU hears about the wake-up.
+    /// Delay in ns of the inter-processor interrupt that tells the CPU.
     pub(in crate::task) ipi: u64,
     pub(in crate::task) parts: WakeParts,
 }
@@ -102,22 +102,22 @@ pub(crate) struct WakeUp {
 /// A wake-up's latency by part, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeParts {
-    /// The timer expiring later than asked for.
+    /// How much later than asked for the timer expired.
     pub(in crate::task) slack: u64,
-    /// The inter-processor interrupt.
+    /// Time of the inter-processor interrupt.
     pub(in crate::task) delivery: u64,
-    /// CPUs leaving idle states.
+    /// Time in which CPUs left idle states.
     pub(in crate::task) idle_exit: u64,
-    /// The CPU doing something else.
+    /// Time in which the CPU did something else.
     pub(in crate::task) waiting: u64,
 }
 
-/// A task's counts over all threads.
+/// Counts of one rt-app task over all its threads.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskStats {
-    /// Earlier ends are not counted.
+    /// Time in ns before which loops and wake-ups are not counted.
     from: u64,
-    /// A thread has worked, or completed a loop.
+    /// Whether any thread of the task has worked, or completed a loop.
     pub(in crate::task) active: bool,
     pub(in crate::task) loops: u64,
     pub(in crate::task) loop_sum: u128,
@@ -148,7 +148,7 @@ impl TaskStats {
         }
     }
 
-    pub(crate) fn wake_up(&mut self, wake: &WakeUp) {
+    pub(crate) fn record_wake_up(&mut self, wake: &WakeUp) {
         if wake.cut < self.from {
             return;
         }
@@ -162,7 +162,7 @@ impl TaskStats {
         debug_assert_eq!(latency, slack + delivery + idle_exit + waiting);
         self.wake_ups += 1;
         self.wake_sum += u128::from(latency);
-        // The histogram grows as needed, so this cannot fail.
+        // A histogram that grows as needed cannot refuse a value.
         let _ = self.wake_times.record(latency);
         for (sum, part) in self
             .wake_parts
@@ -173,7 +173,7 @@ impl TaskStats {
         }
     }
 
-    fn loop_done(&mut self, began: u64, now: u64) {
+    fn record_finished_loop(&mut self, began: u64, now: u64) {
         self.active = true;
         if now < self.from {
             return;
@@ -197,14 +197,14 @@ struct Semaphore {
     waiters: VecDeque<ThreadId>,
 }
 
-/// A thread waiting for a condition, and the mutex wanted back.
+/// A thread that waits for a condition, and the mutex that it wants back.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     thread: ThreadId,
     mutex: Option<usize>,
 }
 
-/// A run's threads.
+/// State of all rt-app threads of a run, and of what they wait for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     pub(in crate::task) all: Vec<Thread>,
@@ -214,7 +214,7 @@ pub(crate) struct Threads {
     barriers: Vec<Vec<ThreadId>>,
     semaphores: Vec<Semaphore>,
     timers: Vec<Option<u64>>,
-    /// Threads not ended, and threads among them waiting for another thread.
+    /// Number of threads that have not ended, and of those that wait for another thread.
     pub(in crate::task) running: usize,
     waiting: usize,
     steps: u32,
@@ -223,7 +223,7 @@ pub(crate) struct Threads {
     pub(super) halt: Option<Halt>,
 }
 
-/// A halt: no thread in the workload can do anything any more.
+/// A halt: every thread that has not ended waits for another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Halt {
     pub(in crate::task) at: u64,
@@ -231,23 +231,23 @@ pub(crate) struct Halt {
     pub(in crate::task) waits: String,
 }
 
-/// A run's thread totals.
+/// Totals of a run's rt-app threads.
 #[derive(Debug)]
 pub(crate) struct ThreadTotals {
-    /// By rt-app task.
+    /// Counts by rt-app task.
     pub(super) stats: Vec<TaskStats>,
-    /// By rt-app task, why no thread has done anything, if so.
+    /// By rt-app task, why no thread of it has done anything; `None` if one has.
     pub(super) never_ran: Vec<Option<String>>,
     /// The run ended before the threads did, or before the file's duration was over.
     pub(super) time_capped: bool,
-    /// If the threads came to a halt before the run's end.
+    /// The halt, if the threads came to one before the run's end.
     pub(super) halt: Option<Halt>,
-    /// How often a task changed its CPU.
+    /// How often a task changed its CPU, over the whole run.
     pub(super) migrations: u64,
 }
 
 impl Threads {
-    /// Thread totals, with facts from outside.
+    /// Totals of all threads; the arguments are facts that the threads do not know themselves.
     pub(crate) fn into_totals(
         self,
         never_ran: Vec<Option<String>>,
@@ -266,7 +266,7 @@ impl Threads {
     pub(crate) fn new(programs: &Programs) -> Self {
         let copies = programs.copies as usize;
         Self {
-            all: Vec::with_capacity(programs.threads()),
+            all: Vec::with_capacity(programs.thread_count()),
             stats: vec![TaskStats::new(programs.warm_up); programs.tasks.len()],
             mutexes: vec![Mutex::default(); programs.mutexes.len() * copies],
             conditions: vec![VecDeque::new(); programs.conditions.len() * copies],
@@ -277,7 +277,13 @@ impl Threads {
         }
     }
 
-    pub(crate) fn add(&mut self, programs: &Programs, program: usize, copy: usize, task: TaskId) {
+    pub(crate) fn add_thread(
+        &mut self,
+        programs: &Programs,
+        program: usize,
+        copy: usize,
+        task: TaskId,
+    ) {
         let task_program = &programs.tasks[program];
         self.all.push(Thread {
             task,
@@ -301,8 +307,8 @@ impl Threads {
         self.running += 1;
     }
 
-    /// Notes a step. Returns false if too many steps took no time.
-    pub(crate) fn step(&mut self, now: u64) -> bool {
+    /// Counts a step at `now`. Returns false if too many steps were taken at this instant.
+    pub(crate) fn count_step_at(&mut self, now: u64) -> bool {
         if self.steps_at != now {
             self.steps_at = now;
             self.steps = 0;
@@ -312,124 +318,124 @@ impl Threads {
     }
 
     /// Whether every thread that has not ended waits for another one.
-    pub(crate) fn stuck(&self) -> bool {
+    pub(crate) fn all_wait_for_each_other(&self) -> bool {
         self.running > 0 && self.waiting == self.running
     }
 
-    fn block(&mut self, thread: ThreadId, on: Blocked) {
+    fn mark_blocked(&mut self, thread: ThreadId, on: Blocked) {
         self.all[thread].blocked = on;
         self.waiting += 1;
     }
 
-    fn unblock(&mut self, thread: ThreadId) {
+    fn mark_unblocked(&mut self, thread: ThreadId) {
         self.all[thread].blocked = Blocked::No;
         self.waiting -= 1;
     }
 
-    pub(crate) fn end(&mut self, thread: ThreadId) {
+    pub(crate) fn mark_ended(&mut self, thread: ThreadId) {
         self.all[thread].ended = true;
         self.running -= 1;
     }
 
-    /// Takes a mutex, or waits for it. Returns whether the thread has the mutex.
-    pub(crate) fn lock(&mut self, thread: ThreadId, mutex: usize) -> bool {
+    /// Takes a mutex for a thread, or makes the thread wait for it. Returns whether the thread has the mutex.
+    pub(crate) fn lock_mutex_or_wait(&mut self, thread: ThreadId, mutex: usize) -> bool {
         let lock = &mut self.mutexes[mutex];
         if lock.owner.is_none() {
             lock.owner = Some(thread);
             return true;
         }
         lock.waiters.push_back(thread);
-        self.block(thread, Blocked::Mutex(mutex));
+        self.mark_blocked(thread, Blocked::Mutex(mutex));
         false
     }
 
-    /// Gives a mutex back, if owned. Returns the next owner, to be woken up.
-    pub(crate) fn unlock(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
+    /// Gives a mutex back if the thread owns it. Returns its next owner, to be woken up.
+    pub(crate) fn unlock_mutex(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
         let lock = &mut self.mutexes[mutex];
         if lock.owner != Some(thread) {
             return None;
         }
         lock.owner = lock.waiters.pop_front();
         let next = lock.owner?;
-        self.unblock(next);
+        self.mark_unblocked(next);
         Some(next)
     }
 
-    /// Takes a `sync`'s mutex, unless owned. Returns whether the thread has the mutex now.
+    /// Takes the mutex of a `sync`, unless the thread owns it. Returns whether the thread has the mutex now.
     pub(crate) fn begin_sync(&mut self, thread: ThreadId, mutex: usize) -> bool {
         let has_it = self.mutexes[mutex].owner == Some(thread);
         self.all[thread].keeps_mutex = has_it;
-        has_it || self.lock(thread, mutex)
+        has_it || self.lock_mutex_or_wait(thread, mutex)
     }
 
-    /// Gives a `sync`'s mutex back, unless owned before. Returns the thread to be woken up.
+    /// Gives the mutex of a `sync` back, unless the thread owned it before. Returns the next owner, to be woken up.
     pub(crate) fn end_sync(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
         if std::mem::take(&mut self.all[thread].keeps_mutex) {
             return None;
         }
-        self.unlock(thread, mutex)
+        self.unlock_mutex(thread, mutex)
     }
 
-    /// Counts a semaphore up. Returns a waiting thread, to be woken up.
-    pub(crate) fn post(&mut self, semaphore: usize) -> Option<ThreadId> {
+    /// Counts a semaphore up, or if a thread waits for it, returns that thread, to be woken up.
+    pub(crate) fn post_semaphore(&mut self, semaphore: usize) -> Option<ThreadId> {
         let semaphore = &mut self.semaphores[semaphore];
         let Some(first) = semaphore.waiters.pop_front() else {
             semaphore.count += 1;
             return None;
         };
-        self.unblock(first);
+        self.mark_unblocked(first);
         Some(first)
     }
 
-    /// Counts a semaphore down, or waits. Returns whether the count was enough.
-    pub(crate) fn pend(&mut self, thread: ThreadId, semaphore: usize) -> bool {
+    /// Counts a semaphore down, or makes the thread wait for it. Returns whether the thread can go on.
+    pub(crate) fn pend_semaphore_or_wait(&mut self, thread: ThreadId, semaphore: usize) -> bool {
         let counter = &mut self.semaphores[semaphore];
         if counter.count > 0 {
             counter.count -= 1;
             return true;
         }
         counter.waiters.push_back(thread);
-        self.block(thread, Blocked::Semaphore(semaphore));
+        self.mark_blocked(thread, Blocked::Semaphore(semaphore));
         false
     }
 
-    /// A thread works.
-    pub(crate) fn works(&mut self, thread: ThreadId) {
+    /// Notes that a thread works, so that its task counts as active.
+    pub(crate) fn mark_task_active(&mut self, thread: ThreadId) {
         let program = self.all[thread].program;
         self.stats[program].active = true;
     }
 
     /// Whether any thread has worked, or completed a loop.
-    pub(crate) fn has_done_something(&self) -> bool {
+    pub(crate) fn any_task_was_active(&self) -> bool {
         self.stats.iter().any(|stats| stats.active)
     }
 
-    /// Waits for a condition. Returns who got the mutex and is to be woken up.
-    pub(crate) fn wait(
+    /// Makes a thread wait for a condition, and gives its mutex back. Returns the mutex's next owner, to be woken up.
+    pub(crate) fn wait_for_condition(
         &mut self,
         thread: ThreadId,
         condition: usize,
         mutex: Option<usize>,
     ) -> Option<ThreadId> {
         self.conditions[condition].push_back(Waiter { thread, mutex });
-        self.block(thread, Blocked::Condition(condition));
-        mutex.and_then(|mutex| self.unlock(thread, mutex))
+        self.mark_blocked(thread, Blocked::Condition(condition));
+        mutex.and_then(|mutex| self.unlock_mutex(thread, mutex))
     }
 
-    /// Takes a condition's first waiter off. Returns the thread if free to go on without its mutex's owner.
-    pub(crate) fn signal(&mut self, condition: usize) -> Signalled {
+    /// Ends the wait of the first thread that waits for a condition. That thread is to be woken if its mutex is free.
+    pub(crate) fn signal_condition(&mut self, condition: usize) -> Signalled {
         let Some(Waiter { thread, mutex }) = self.conditions[condition].pop_front() else {
             return Signalled::Nobody;
         };
-        self.unblock(thread);
+        self.mark_unblocked(thread);
         match mutex {
-            Some(mutex) if !self.lock(thread, mutex) => Signalled::WaitsForMutex,
+            Some(mutex) if !self.lock_mutex_or_wait(thread, mutex) => Signalled::WaitsForMutex,
             _ => Signalled::Wakes(thread),
         }
     }
 
-    /// Comes to a barrier for `users`. The last one returns the threads to be woken up.
-    pub(crate) fn meet(
+    /// Brings a thread to a barrier for `users` threads. The last thread gets the others, to be woken up; `None`: the thread waits.
+    pub(crate) fn meet_at_barrier(
         &mut self,
         thread: ThreadId,
         barrier: usize,
@@ -437,18 +443,18 @@ impl Threads {
     ) -> Option<Vec<ThreadId>> {
         if self.barriers[barrier].len() + 1 < users as usize {
             self.barriers[barrier].push(thread);
-            self.block(thread, Blocked::Barrier(barrier));
+            self.mark_blocked(thread, Blocked::Barrier(barrier));
             return None;
         }
         let all = std::mem::take(&mut self.barriers[barrier]);
         for waiter in &all {
-            self.unblock(*waiter);
+            self.mark_unblocked(*waiter);
         }
         Some(all)
     }
 
-    /// A timer's next expiry, or `None` if passed.
-    pub(crate) fn next_expiry(
+    /// Advances a timer by its period. Returns the expiry to sleep until, or `None` if it is over already.
+    pub(crate) fn next_timer_expiry(
         &mut self,
         thread: ThreadId,
         timer: TimerId,
@@ -461,7 +467,7 @@ impl Threads {
             TimerId::Own(index) => &mut own.timers[index],
             TimerId::Shared(index) => &mut self.timers[index],
         };
-        // A timer runs from the loop's start where first used.
+        // A timer runs from the start of the loop in which it is first used.
         let at = next.unwrap_or(own.loop_began) + period;
         let missed = at <= now;
         *next = Some(if missed && !absolute { now } else { at });
@@ -469,7 +475,7 @@ impl Threads {
     }
 }
 
-/// A signal's outcome.
+/// What a signal to a condition does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signalled {
     Nobody,
@@ -477,16 +483,16 @@ pub(crate) enum Signalled {
     Wakes(ThreadId),
 }
 
-/// A thread's place in the program.
+/// The step that a thread is to take.
 pub(crate) enum NextStep {
-    /// At this step, in this stage if just entered.
+    /// A step, and the index of its stage if the thread enters the stage with it.
     Op(Op, Option<usize>),
     End,
 }
 
 impl Thread {
-    /// The step to take now.
-    pub(crate) fn next(&mut self, program: &Program) -> NextStep {
+    /// The step that the thread is to take now; marks its stage as entered.
+    pub(crate) fn enter_and_return_step(&mut self, program: &Program) -> NextStep {
         let Some(op) = program
             .stages
             .get(self.stage)
@@ -498,13 +504,13 @@ impl Thread {
         NextStep::Op(*op, entered.then_some(self.stage))
     }
 
-    /// Enters the present stage once more, on another CPU.
-    pub(crate) fn retry_stage(&mut self) {
+    /// Makes the thread enter its present stage again, on another CPU.
+    pub(crate) fn enter_stage_again(&mut self) {
         self.entered = false;
     }
 
-    /// Whether the step after the present one blocks for sure, unless something happens meanwhile.
-    pub(crate) fn blocks_next(&self, program: &Program) -> bool {
+    /// Whether the step after the present step is a wait, sleep or timer, which blocks the thread.
+    pub(crate) fn next_step_blocks(&self, program: &Program) -> bool {
         let stage = &program.stages[self.stage];
         let next = if self.op + 1 < stage.ops.len() {
             stage.ops.get(self.op + 1)
@@ -520,8 +526,8 @@ impl Thread {
         )
     }
 
-    /// Goes past the present step. Notes every completed program loop.
-    pub(crate) fn pass(&mut self, program: &Program, now: u64, stats: &mut TaskStats) {
+    /// Goes on to the step after the present step, over stages and loops. Records a completed program loop.
+    pub(crate) fn pass_step(&mut self, program: &Program, now: u64, stats: &mut TaskStats) {
         self.op += 1;
         let stage = &program.stages[self.stage];
         if self.op < stage.ops.len() {
@@ -536,7 +542,7 @@ impl Thread {
         }
         self.stage += 1;
         if self.stage == program.stages.len() {
-            stats.loop_done(self.loop_began, now);
+            stats.record_finished_loop(self.loop_began, now);
             self.loop_began = now;
             if let Some(left) = &mut self.loops {
                 *left -= 1;

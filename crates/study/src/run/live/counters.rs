@@ -47,7 +47,7 @@ struct State {
 
 /// A CPU's kind: equal capacities are equal kinds.
 pub(super) fn cpu_kind(root: &Root, cpu: usize) -> String {
-    match root.number(&format!("{CPUS}/cpu{cpu}/cpu_capacity")) {
+    match root.read_number_if_readable(&format!("{CPUS}/cpu{cpu}/cpu_capacity")) {
         Some(capacity) => format!("capacity {capacity}"),
         None => "cpu".to_owned(),
     }
@@ -60,7 +60,7 @@ impl Counters {
         for cpu in system.cpus() {
             let kind = cpu_kind(root, cpu);
             *counters.cpus.entry(kind.clone()).or_default() += 1;
-            for count in system.idle_counts(cpu) {
+            for count in system.read_idle_counts(cpu) {
                 let name = count.state.name;
                 let sum = counters
                     .idle
@@ -80,8 +80,12 @@ impl Counters {
         }
         for policy in system.cpufreq_policies() {
             let table = format!("{CPUS}/cpufreq/policy{policy}/stats/time_in_state");
-            let cpus = system.policy_cpus(policy).len() as u64;
-            for line in root.optional(&table).unwrap_or_default().lines() {
+            let cpus = system.cpus_of_cpufreq_policy(policy).len() as u64;
+            for line in root
+                .read_text_if_readable(&table)
+                .unwrap_or_default()
+                .lines()
+            {
                 if let Some((khz, time)) = line.split_once(' ')
                     && let (Ok(khz), Ok(time)) = (khz.parse(), time.trim().parse::<u64>())
                 {
@@ -220,7 +224,7 @@ mod tests {
         write(temp.path(), &format!("{CPUS}/online"), "0-1\n");
         state(0, 100, 5);
         state(1, 0, 0);
-        let system = System::new(Root::at(temp.path()));
+        let system = System::new(Root::at_directory(temp.path()));
         let before = Counters::read(&system);
         state(0, 600, 9);
         state(1, 250, 1);

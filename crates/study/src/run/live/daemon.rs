@@ -175,7 +175,7 @@ impl DaemonProcess {
 }
 
 impl Tenant for DaemonProcess {
-    fn leave(&self) {
+    fn stop_and_wait(&self) {
         let mut child = self.child();
         let until = Instant::now() + ENDS_WITHIN;
         // Until waited for, an ended child keeps its id from being reused.
@@ -194,7 +194,7 @@ impl Tenant for DaemonProcess {
 
 impl Drop for DaemonProcess {
     fn drop(&mut self) {
-        self.leave();
+        self.stop_and_wait();
     }
 }
 
@@ -202,7 +202,7 @@ fn daemon_command(program: &Path, root: &Root, config: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("daemon").arg("--config").arg(config);
     if !root.is_live() {
-        command.arg("--root").arg(root.path(""));
+        command.arg("--root").arg(root.absolute_path(""));
     }
     command
 }
@@ -288,7 +288,7 @@ mod tests {
         drop(file);
         let root = temp.path().join("machine");
         fs::create_dir(&root).unwrap();
-        let system = System::new(Root::at(&root));
+        let system = System::new(Root::at_directory(&root));
         let plan = Plan::from_text(STUDY, "x", Path::new("."), RunOrigin::Live).unwrap();
         let results = temp.path().join("results");
         let done = Live::on(&plan, system.clone(), program).and_then(|live| {
@@ -296,7 +296,7 @@ mod tests {
             run_plan(&plan, &live, None, &results, Mode::New, &control)
         });
         // The lock is free again.
-        wakepath_settings::Session::open(&system).unwrap();
+        wakepath_settings::Session::open_and_recover(&system).unwrap();
         done.unwrap_err().to_string()
     }
 
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named() {
-        let system = System::new(Root::at("/nowhere"));
+        let system = System::new(Root::at_directory("/nowhere"));
         let error = check_configuration(Path::new("/nowhere/wakepath"), &system, "").unwrap_err();
         assert!(error.to_string().contains("put it into PATH"), "{error}");
     }

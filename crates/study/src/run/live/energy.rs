@@ -122,18 +122,18 @@ impl Counted {
 
 /// The energy counters.
 fn power_zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
-    let zones = root.names(POWERCAP).into_iter();
+    let zones = root.list_names(POWERCAP).into_iter();
     zones
         .filter_map(|name: String| {
             let folder = format!("{POWERCAP}/{name}");
             // The whole platform (`psys`) includes the packages, and a package its cores.
-            let label = root.optional(&format!("{folder}/name"))?;
+            let label = root.read_text_if_readable(&format!("{folder}/name"))?;
             if !label.starts_with(counted.label()) {
                 return None;
             }
-            let energy = root.number(&format!("{folder}/energy_uj"))?;
+            let energy = root.read_number_if_readable(&format!("{folder}/energy_uj"))?;
             // Some packages are counted by two zones.
-            let wrap = root.number(&format!("{folder}/max_energy_range_uj"));
+            let wrap = root.read_number_if_readable(&format!("{folder}/max_energy_range_uj"));
             Some((label, (energy, wrap)))
         })
         .collect()
@@ -165,7 +165,7 @@ mod tests {
 
     /// Mean power in mW over a second with these values in the first package's counter.
     fn power(root: &Path, range: Option<u64>, values: &[u64]) -> Option<f64> {
-        let system = System::new(Root::at(root));
+        let system = System::new(Root::at_directory(root));
         zone(root, 0, values[0], range);
         let mut meter = Meter::new(&system);
         meter.every = Duration::ZERO;
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_package_that_goes_away_leaves_no_power() {
         let temp = tempfile::tempdir().unwrap();
-        let system = System::new(Root::at(temp.path()));
+        let system = System::new(Root::at_directory(temp.path()));
         assert!(!Meter::new(&system).is_there());
         zone(temp.path(), 0, 1, Some(RANGE));
         zone(temp.path(), 1, 1, Some(RANGE));

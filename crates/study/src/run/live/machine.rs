@@ -47,7 +47,7 @@ struct Drive {
 /// (machine-id(5)).
 fn host_id(root: &Root) -> Option<String> {
     let id = root
-        .optional("etc/machine-id")
+        .read_text_if_readable("etc/machine-id")
         .filter(|id| !id.is_empty())?;
     let hash = Sha256::digest(format!("wakepath {id}"));
     Some(
@@ -71,7 +71,8 @@ pub(super) fn kernel_release() -> String {
 
 /// A file's content without white space around.
 fn read_trimmed(root: &Root, name: &str) -> Option<String> {
-    root.optional(name).map(|text| text.trim().to_owned())
+    root.read_text_if_readable(name)
+        .map(|text| text.trim().to_owned())
 }
 
 impl Observed {
@@ -82,7 +83,9 @@ impl Observed {
         for cpu in &cpus {
             *kinds.entry(counters::cpu_kind(root, *cpu)).or_default() += 1;
         }
-        let info = root.optional("proc/cpuinfo").unwrap_or_default();
+        let info = root
+            .read_text_if_readable("proc/cpuinfo")
+            .unwrap_or_default();
         let model = info.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
             ["model name", "Hardware", "Model"]
@@ -91,7 +94,7 @@ impl Observed {
         });
         let states = cpus
             .first()
-            .map(|cpu| system.idle_states(*cpu))
+            .map(|cpu| system.read_idle_states(*cpu))
             .unwrap_or_default();
         Self {
             host: host_name(),
@@ -106,7 +109,7 @@ impl Observed {
                 "sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
             ),
             drives: system
-                .drives()
+                .nvme_drive_names()
                 .into_iter()
                 .map(|name| Drive {
                     model: read_trimmed(root, &format!("sys/class/nvme/{name}/model")),

@@ -143,7 +143,7 @@ impl<'a> Live<'a> {
         config: &str,
         cancelled: &AtomicBool,
     ) -> Result<Option<Arc<DaemonProcess>>, StudyError> {
-        hold.lend(|lock| {
+        hold.lend_lock_to_tenant(|lock| {
             let lock =
                 lock.map_err(|e| StudyError::Settings(format!("the settings' lock: {e}")))?;
             DaemonProcess::start(&self.wakepath, &self.system, config, lock, cancelled)
@@ -166,7 +166,9 @@ impl HeldState {
             hold: Some(hold), ..
         }) = self.policy.take()
         {
-            let released = hold.release().map_err(|e| settings::settings_error(&e))?;
+            let released = hold
+                .put_back_and_release()
+                .map_err(|e| settings::settings_error(&e))?;
             if let Some((session, restored)) = released {
                 self.session = Some(session);
                 // A leftover setting would spoil the next runs.

@@ -2,7 +2,7 @@
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
-use wakepath_settings::daemon_config::lease_config;
+use wakepath_settings::daemon_config::lease_config_text;
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, Targets, policy};
 use wakepath_system::setting;
 use wakepath_system::{SettingKey, System};
@@ -35,15 +35,15 @@ impl PolicyChanges {
 
     fn resolve(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
         let leases = planned.set.get(Kind::Psd);
-        let daemon = leases.map(lease_config).transpose()?;
+        let daemon = leases.map(lease_config_text).transpose()?;
         let others = without_leases(&planned.set)?;
-        let mut wanted =
-            policy::resolve(system, &others, &Targets::default()).map_err(|e| e.to_string())?;
+        let mut wanted = policy::resolve_to_settings(system, &others, &Targets::default())
+            .map_err(|e| e.to_string())?;
         for (name, value) in &planned.settings {
             let keys = setting_keys(system, name)?;
             wanted.values.extend(keys.map(|key| (key, value.clone())));
         }
-        let settings = SettingsPlan::new(system, wanted).map_err(|e| e.to_string())?;
+        let settings = SettingsPlan::from_wanted(system, wanted).map_err(|e| e.to_string())?;
         Ok(Self { settings, daemon })
     }
 
@@ -67,25 +67,25 @@ fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
 
 /// Keys for a setting in all places on this machine.
 fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = SettingKey>, String> {
-    let Some(info) = setting::find(name) else {
+    let Some(info) = setting::find_setting(name) else {
         let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
         return Err(unknown_name_message("setting", name, &known));
     };
-    let places = system.places(info.scope);
+    let places = system.places_in_scope(info.scope);
     if places.is_empty() {
         let scope = info.scope.name();
         return Err(format!("this machine has no {scope} for `{name}`"));
     }
     Ok(places
         .into_iter()
-        .filter_map(|at| SettingKey::new(info, at)))
+        .filter_map(|at| SettingKey::for_matching_scope(info, at)))
 }
 
 /// The right to change settings, if needed by any policy.
 pub(super) fn open_session(system: &System, plan: &Plan) -> Result<Option<Session>, StudyError> {
     for policy in &plan.policies {
         if !PolicyChanges::new(system, policy)?.is_empty() {
-            return Session::open(system)
+            return Session::open_and_recover(system)
                 .map(Some)
                 .map_err(|e| settings_error(&e));
         }
@@ -101,10 +101,10 @@ pub(super) fn hold_settings(
 ) -> Result<Hold, StudyError> {
     let session = match session {
         Some(session) => session,
-        None => Session::open(system).map_err(|e| settings_error(&e))?,
+        None => Session::open_and_recover(system).map_err(|e| settings_error(&e))?,
     };
     session
-        .hold(&changes.settings)
+        .apply_while_held(&changes.settings)
         .map_err(|e| settings_error(&e))
 }
 
@@ -120,7 +120,7 @@ mod tests {
 
     fn changes(set: &str) -> Result<PolicyChanges, StudyError> {
         let temp = tempfile::tempdir().unwrap();
-        let system = System::new(Root::at(temp.path()));
+        let system = System::new(Root::at_directory(temp.path()));
         let text = format!(
             "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
              [[workload]]\nname = 'a'\ncommand = ['true']\n"
@@ -145,7 +145,7 @@ mod tests {
         let changes = changes("psd[timeout=5ms,ceiling=20us]").unwrap();
         assert!(changes.settings.changes.is_empty() && !changes.is_empty());
         let config = Config::parse("x", &changes.daemon.unwrap()).unwrap();
-        let leases = config.policy.leases().unwrap();
+        let leases = config.policy.leases_by_daemon().unwrap();
         assert_eq!(leases.timeout_ms, 5);
         assert_eq!(config.boost.mode, BoostMode::Off);
         assert!(config.drive.is_empty());

@@ -178,7 +178,10 @@ impl<'a> Replay<'a> {
             .filter_map(|w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?)));
         let first = all.next().filter(|_| known);
         all.filter_map(move |(workload, recording)| {
-            let what = first?.1.metadata.conflict_with(&recording.metadata)?;
+            let what = first?
+                .1
+                .metadata
+                .machine_conflict_with(&recording.metadata)?;
             Some(format!(
                 "{}: a recording of another machine than the first one: {what}",
                 workload.name

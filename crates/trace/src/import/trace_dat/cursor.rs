@@ -1,12 +1,12 @@
-//! Numbers, strings and blocks one after the other.
+//! Reads numbers, strings and blocks one after the other from a `trace.dat`.
 
 use crate::import::ReadAt;
-use crate::import::formats::number;
+use crate::import::formats::decode_unsigned;
 
-/// Nothing of a file's description is longer: formats have some kB, symbols some MB.
+/// Longest block in bytes: event formats have some kB, symbols some MB.
 const LONGEST: u64 = 256 << 20;
 
-/// A place in the file, or in a decompressed part.
+/// A reading position in a `trace.dat`, or in a decompressed part.
 pub(super) struct Cursor<'a> {
     input: &'a dyn ReadAt,
     pub(super) offset: u64,
@@ -22,37 +22,37 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    pub(super) fn bytes(&mut self, size: u64, what: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn take_bytes(&mut self, size: u64, what: &str) -> Result<Vec<u8>, String> {
         if size > LONGEST {
             return Err(format!(
                 "damaged: {what} at byte {} would have {size} bytes",
                 self.offset
             ));
         }
-        let bytes = self.input.bytes(self.offset, size, what)?;
+        let bytes = self.input.read_exactly(self.offset, size, what)?;
         self.offset += size;
         Ok(bytes)
     }
 
-    fn number(&mut self, size: u64, what: &str) -> Result<u64, String> {
-        let bytes = self.bytes(size, what)?;
-        number(&bytes, self.big_endian).ok_or_else(|| format!("damaged: {what}"))
+    fn take_number(&mut self, size: u64, what: &str) -> Result<u64, String> {
+        let bytes = self.take_bytes(size, what)?;
+        decode_unsigned(&bytes, self.big_endian).ok_or_else(|| format!("damaged: {what}"))
     }
 
-    pub(super) fn u16(&mut self, what: &str) -> Result<u16, String> {
-        self.number(2, what).map(|n| n as u16)
+    pub(super) fn take_u16(&mut self, what: &str) -> Result<u16, String> {
+        self.take_number(2, what).map(|n| n as u16)
     }
 
-    pub(super) fn u32(&mut self, what: &str) -> Result<u32, String> {
-        self.number(4, what).map(|n| n as u32)
+    pub(super) fn take_u32(&mut self, what: &str) -> Result<u32, String> {
+        self.take_number(4, what).map(|n| n as u32)
     }
 
-    pub(super) fn u64(&mut self, what: &str) -> Result<u64, String> {
-        self.number(8, what)
+    pub(super) fn take_u64(&mut self, what: &str) -> Result<u64, String> {
+        self.take_number(8, what)
     }
 
-    /// Text up to a zero byte.
-    pub(super) fn text(&mut self, what: &str) -> Result<String, String> {
+    /// Takes text up to a zero byte.
+    pub(super) fn take_zero_ended_text(&mut self, what: &str) -> Result<String, String> {
         let mut text = Vec::new();
         loop {
             let mut part = [0; 64];
@@ -69,16 +69,16 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A block behind an 8-byte size.
-    pub(super) fn block(&mut self, what: &str) -> Result<Vec<u8>, String> {
-        let size = self.u64(what)?;
-        self.bytes(size, what)
+    /// Takes a block of bytes behind its 8-byte size.
+    pub(super) fn take_block_after_size(&mut self, what: &str) -> Result<Vec<u8>, String> {
+        let size = self.take_u64(what)?;
+        self.take_bytes(size, what)
     }
 
-    /// The text must come next.
-    pub(super) fn expect(&mut self, expected: &[u8], what: &str) -> Result<(), String> {
+    /// Takes bytes that must be `expected`; others are an error.
+    pub(super) fn take_expected(&mut self, expected: &[u8], what: &str) -> Result<(), String> {
         let at = self.offset;
-        let found = self.bytes(expected.len() as u64, what)?;
+        let found = self.take_bytes(expected.len() as u64, what)?;
         if found == expected {
             Ok(())
         } else {

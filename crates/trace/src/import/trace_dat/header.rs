@@ -5,11 +5,11 @@ use std::ops::Range;
 use wakepath_units::cpus::MAX_CPUS;
 
 use super::cursor::Cursor;
-use super::unpack::unpack;
+use super::unpack::unpack_zstd;
 use crate::import::ReadAt;
-use crate::import::formats::{Formats, number};
+use crate::import::formats::{Formats, decode_unsigned};
 
-/// First bytes in the file.
+/// First bytes of a `trace.dat`.
 pub(in crate::import) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// A file's description.
@@ -18,13 +18,13 @@ pub(super) struct Header {
     pub(super) formats: Formats,
     pub(super) compressed: bool,
     pub(super) page_size: u32,
-    /// Size of the kernel's `long` in bytes.
+    /// Size of the traced kernel's `long` in bytes.
     pub(super) long_size: usize,
     pub(super) clock: Option<String>,
     pub(super) uname: Option<String>,
     /// Multiplier, shift and offset from time stamps to nanoseconds.
     pub(super) tsc: Option<(u32, u32, u64)>,
-    /// What is to be added to the time stamps.
+    /// Nanoseconds to be added to each time stamp, after conversion.
     pub(super) offset: i64,
     pub(super) cpu_count: u32,
     pub(super) overruns: u64,
@@ -32,7 +32,7 @@ pub(super) struct Header {
     pub(super) cpus: Vec<CpuData>,
 }
 
-/// Where the events of a CPU are.
+/// Where the events of a CPU are in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CpuData {
     pub(super) cpu: u32,
@@ -54,14 +54,14 @@ const OPTION_EVENTS: u16 = 18;
 const OPTION_SYMBOLS: u16 = 19;
 const OPTION_BUFFER_TEXT: u16 = 22;
 
-/// Most sections with options; a file with more goes round in circles.
+/// Limit on sections with options: a file with more has links that go round in circles.
 const MAX_SECTIONS: usize = 1000;
 
 const LATENCY: &str = "made by a latency tracer, as text; record events: trace-cmd record -e \
                        power:cpu_idle ...";
 
-pub(super) fn read(input: &dyn ReadAt) -> Result<Header, String> {
-    let (mut header, mut at, version) = start(input)?;
+pub(super) fn read_header(input: &dyn ReadAt) -> Result<Header, String> {
+    let (mut header, mut at, version) = read_common_start(input)?;
     header.version = match version.as_str() {
         "6" => 6,
         "7" => 7,
@@ -73,9 +73,9 @@ pub(super) fn read(input: &dyn ReadAt) -> Result<Header, String> {
         }
     };
     if header.version == 6 {
-        header.version_6(&mut at)?;
+        header.read_rest_of_version_6(&mut at)?;
     } else {
-        header.version_7(input, &mut at)?;
+        header.read_rest_of_version_7(input, &mut at)?;
     }
     if !matches!(header.long_size, 4 | 8) {
         return Err(format!(
@@ -87,25 +87,25 @@ pub(super) fn read(input: &dyn ReadAt) -> Result<Header, String> {
 }
 
 /// Event formats in a perf.data, whatever version the file gives.
-pub(super) fn formats(input: &dyn ReadAt) -> Result<Formats, String> {
-    let (mut header, mut at, _) = start(input)?;
-    header.header_info(&mut at)?;
-    header.ftrace_events(&mut at)?;
-    header.event_formats(&mut at)?;
-    header.symbols(&mut at)?;
+pub(super) fn read_formats_of_any_version(input: &dyn ReadAt) -> Result<Formats, String> {
+    let (mut header, mut at, _) = read_common_start(input)?;
+    header.read_page_layout(&mut at)?;
+    header.add_event_formats(&mut at)?;
+    header.add_formats_of_subsystems(&mut at)?;
+    header.add_symbols(&mut at)?;
     Ok(header.formats)
 }
 
-/// What all versions begin with, and the version.
-fn start(input: &dyn ReadAt) -> Result<(Header, Cursor<'_>, String), String> {
+/// Reads what all versions begin with. Returns the header so far, the position behind it, and the version.
+fn read_common_start(input: &dyn ReadAt) -> Result<(Header, Cursor<'_>, String), String> {
     let mut at = Cursor::new(input, 0, false);
-    at.expect(MAGIC, "the start of a trace.dat")?;
-    let version = at.text("the version")?;
-    let [endian, long_size] = at.bytes(2, "the byte order")?[..] else {
+    at.take_expected(MAGIC, "the start of a trace.dat")?;
+    let version = at.take_zero_ended_text("the version")?;
+    let [endian, long_size] = at.take_bytes(2, "the byte order")?[..] else {
         return Err("cut off after its version".to_owned());
     };
     at.big_endian = endian != 0;
-    let page_size = at.u32("the page size")?;
+    let page_size = at.take_u32("the page size")?;
     check_page_size(page_size)?;
     let header = Header {
         version: 0,
@@ -134,28 +134,28 @@ fn check_page_size(size: u32) -> Result<(), String> {
 }
 
 impl Header {
-    fn version_6(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        self.header_info(at)?;
-        self.ftrace_events(at)?;
-        self.event_formats(at)?;
-        self.symbols(at)?;
-        let size = at.u32("the trace_printk formats")?;
-        at.bytes(u64::from(size), "the trace_printk formats")?;
-        at.block("the command lines")?;
-        self.cpu_count = check_cpus(at.u32("the number of CPUs")?)?;
-        let mut section = at.bytes(10, "the next section")?;
+    fn read_rest_of_version_6(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        self.read_page_layout(at)?;
+        self.add_event_formats(at)?;
+        self.add_formats_of_subsystems(at)?;
+        self.add_symbols(at)?;
+        let size = at.take_u32("the trace_printk formats")?;
+        at.take_bytes(u64::from(size), "the trace_printk formats")?;
+        at.take_block_after_size("the command lines")?;
+        self.cpu_count = check_cpu_count(at.take_u32("the number of CPUs")?)?;
+        let mut section = at.take_bytes(10, "the next section")?;
         if section == b"options  \0" {
             loop {
-                let id = at.u16("an option")?;
+                let id = at.take_u16("an option")?;
                 if id == OPTION_DONE {
                     break;
                 }
-                let size = at.u32("an option's size")?;
-                let data = at.bytes(u64::from(size), "an option")?;
-                self.option(id, &data)?;
+                let size = at.take_u32("an option's size")?;
+                let data = at.take_bytes(u64::from(size), "an option")?;
+                self.apply_option(id, &data)?;
                 self.other_buffers += u32::from(id == OPTION_BUFFER);
             }
-            section = at.bytes(10, "the next section")?;
+            section = at.take_bytes(10, "the next section")?;
         }
         if section == b"latency  \0" {
             return Err(LATENCY.to_owned());
@@ -170,16 +170,20 @@ impl Header {
         for cpu in 0..self.cpu_count {
             self.cpus.push(CpuData {
                 cpu,
-                offset: at.u64("where a CPU's events are")?,
-                size: at.u64("the size of a CPU's events")?,
+                offset: at.take_u64("where a CPU's events are")?,
+                size: at.take_u64("the size of a CPU's events")?,
             });
         }
         Ok(())
     }
 
-    fn version_7(&mut self, input: &dyn ReadAt, at: &mut Cursor<'_>) -> Result<(), String> {
-        let compression = at.text("the compression")?;
-        at.text("the compression's version")?;
+    fn read_rest_of_version_7(
+        &mut self,
+        input: &dyn ReadAt,
+        at: &mut Cursor<'_>,
+    ) -> Result<(), String> {
+        let compression = at.take_zero_ended_text("the compression")?;
+        at.take_zero_ended_text("the compression's version")?;
         self.compressed = match compression.as_str() {
             "none" => false,
             "zstd" => true,
@@ -190,71 +194,76 @@ impl Header {
                 ));
             }
         };
-        let mut next = at.u64("where the options are")?;
+        let mut next = at.take_u64("where the options are")?;
         for _ in 0..MAX_SECTIONS {
             if next == 0 {
                 return Ok(());
             }
-            next = self.options(input, next)?;
+            next = self.read_options_section(input, next)?;
         }
         Err("damaged: its options refer to each other without end".to_owned())
     }
 
-    /// Reads an options section; returns where the next one is.
-    fn options(&mut self, input: &dyn ReadAt, offset: u64) -> Result<u64, String> {
-        let section = self.section(input, offset, 0, "the options")?;
+    /// Reads an options section; returns the offset of the next one.
+    fn read_options_section(&mut self, input: &dyn ReadAt, offset: u64) -> Result<u64, String> {
+        let section = self.read_section(input, offset, 0, "the options")?;
         let data = section.as_slice();
-        let mut at = self.cursor(&data);
+        let mut at = self.cursor_in_file_byte_order(&data);
         loop {
-            let id = at.u16("an option")?;
-            let size = at.u32("an option's size")?;
-            let option = at.bytes(u64::from(size), "an option")?;
+            let id = at.take_u16("an option")?;
+            let size = at.take_u32("an option's size")?;
+            let option = at.take_bytes(u64::from(size), "an option")?;
             let bytes = option.as_slice();
-            let mut inside = self.cursor(&bytes);
+            let mut inside = self.cursor_in_file_byte_order(&bytes);
             match id {
-                OPTION_DONE => return inside.u64("where a section is"),
+                OPTION_DONE => return inside.take_u64("where a section is"),
                 OPTION_HEADER => {
-                    let data = self.section_at(input, &mut inside, id, "the page header")?;
-                    self.header_info(&mut self.cursor(&data.as_slice()))?;
+                    let data =
+                        self.read_section_named_by(input, &mut inside, id, "the page header")?;
+                    self.read_page_layout(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
                 }
                 OPTION_FTRACE => {
-                    let data = self.section_at(input, &mut inside, id, "ftrace's events")?;
-                    self.ftrace_events(&mut self.cursor(&data.as_slice()))?;
+                    let data =
+                        self.read_section_named_by(input, &mut inside, id, "ftrace's events")?;
+                    self.add_event_formats(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
                 }
                 OPTION_EVENTS => {
-                    let data = self.section_at(input, &mut inside, id, "the events' formats")?;
-                    self.event_formats(&mut self.cursor(&data.as_slice()))?;
+                    let data =
+                        self.read_section_named_by(input, &mut inside, id, "the events' formats")?;
+                    self.add_formats_of_subsystems(
+                        &mut self.cursor_in_file_byte_order(&data.as_slice()),
+                    )?;
                 }
                 OPTION_SYMBOLS => {
-                    let data = self.section_at(input, &mut inside, id, "the symbols")?;
-                    self.symbols(&mut self.cursor(&data.as_slice()))?;
+                    let data = self.read_section_named_by(input, &mut inside, id, "the symbols")?;
+                    self.add_symbols(&mut self.cursor_in_file_byte_order(&data.as_slice()))?;
                 }
-                OPTION_BUFFER => self.buffer(&mut inside)?,
+                OPTION_BUFFER => self.add_buffer_location(&mut inside)?,
                 OPTION_BUFFER_TEXT => return Err(LATENCY.to_owned()),
-                _ => self.option(id, bytes)?,
+                _ => self.apply_option(id, bytes)?,
             }
         }
     }
 
     /// A cursor at the start of some bytes, in the file's byte order.
-    fn cursor<'a>(&self, data: &'a dyn ReadAt) -> Cursor<'a> {
+    fn cursor_in_file_byte_order<'a>(&self, data: &'a dyn ReadAt) -> Cursor<'a> {
         Cursor::new(data, 0, self.formats.big_endian)
     }
 
     /// Content of a section in version 7 whose place an option gives.
-    fn section_at(
+    fn read_section_named_by(
         &self,
         input: &dyn ReadAt,
         option: &mut Cursor<'_>,
         expected: u16,
         what: &str,
     ) -> Result<Vec<u8>, String> {
-        let place = option.u64("where a section is")?;
-        self.section(input, place, expected, what)
+        let place = option.take_u64("where a section is")?;
+        self.read_section(input, place, expected, what)
     }
 
-    /// Content of a section in version 7.
-    fn section(
+    /// Reads the content of a section in version 7, decompressed.
+    fn read_section(
         &self,
         input: &dyn ReadAt,
         offset: u64,
@@ -262,27 +271,27 @@ impl Header {
         what: &str,
     ) -> Result<Vec<u8>, String> {
         let mut at = Cursor::new(input, offset, self.formats.big_endian);
-        let id = at.u16(what)?;
+        let id = at.take_u16(what)?;
         if id != expected {
             return Err(format!(
                 "damaged: expected {what} at byte {offset}, found a section of kind {id}"
             ));
         }
-        let compressed = at.u16(what)? & 1 != 0;
-        at.u32(what)?;
-        let size = at.u64(what)?;
+        let compressed = at.take_u16(what)? & 1 != 0;
+        at.take_u32(what)?;
+        let size = at.take_u64(what)?;
         if !compressed {
-            return at.bytes(size, what);
+            return at.take_bytes(size, what);
         }
-        let packed = at.u32(what)?;
-        let unpacked = at.u32(what)?;
-        let bytes = at.bytes(u64::from(packed), what)?;
-        unpack(&bytes, unpacked, what)
+        let packed = at.take_u32(what)?;
+        let unpacked = at.take_u32(what)?;
+        let bytes = at.take_bytes(u64::from(packed), what)?;
+        unpack_zstd(&bytes, unpacked, what)
     }
 
-    fn header_info(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        at.expect(b"header_page\0", "header_page")?;
-        let bytes = at.block("header_page")?;
+    fn read_page_layout(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        at.take_expected(b"header_page\0", "header_page")?;
+        let bytes = at.take_block_after_size("header_page")?;
         // The kernel's `long` may be longer than the one in user space, whose size the file's start gives.
         let page = String::from_utf8_lossy(&bytes);
         let commit = page.lines().find(|line| line.contains(" commit;"));
@@ -293,81 +302,83 @@ impl Header {
         if let Some(size) = size {
             self.long_size = size;
         }
-        at.expect(b"header_event\0", "header_event")?;
-        at.block("header_event").map(|_| ())
+        at.take_expected(b"header_event\0", "header_event")?;
+        at.take_block_after_size("header_event").map(|_| ())
     }
 
-    fn ftrace_events(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        for _ in 0..at.u32("the number of ftrace's events")? {
-            let format = at.block("an event's format")?;
-            self.formats.add(&format);
+    fn add_event_formats(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        for _ in 0..at.take_u32("the number of ftrace's events")? {
+            let format = at.take_block_after_size("an event's format")?;
+            self.formats.add_format_file(&format);
         }
         Ok(())
     }
 
-    fn event_formats(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        for _ in 0..at.u32("the number of subsystems")? {
-            at.text("a subsystem's name")?;
-            self.ftrace_events(at)?;
+    fn add_formats_of_subsystems(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        for _ in 0..at.take_u32("the number of subsystems")? {
+            at.take_zero_ended_text("a subsystem's name")?;
+            self.add_event_formats(at)?;
         }
         Ok(())
     }
 
-    fn symbols(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        let size = at.u32("the symbols")?;
-        let symbols = at.bytes(u64::from(size), "the symbols")?;
-        self.formats.add_symbols(&symbols);
+    fn add_symbols(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        let size = at.take_u32("the symbols")?;
+        let symbols = at.take_bytes(u64::from(size), "the symbols")?;
+        self.formats.add_kernel_symbols(&symbols);
         Ok(())
     }
 
-    /// The option in version 7 with the place of the events.
-    fn buffer(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
-        at.u64("where the events are")?;
-        let name = at.text("a buffer's name")?;
-        let clock = at.text("a buffer's clock")?;
+    /// Notes the place of a CPU's events from an option of version 7.
+    fn add_buffer_location(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
+        at.take_u64("where the events are")?;
+        let name = at.take_zero_ended_text("a buffer's name")?;
+        let clock = at.take_zero_ended_text("a buffer's clock")?;
         if !name.is_empty() {
             self.other_buffers += 1;
             return Ok(());
         }
         self.clock = Some(clock).filter(|clock| !clock.is_empty());
-        self.page_size = at.u32("the size of a page")?;
+        self.page_size = at.take_u32("the size of a page")?;
         check_page_size(self.page_size)?;
-        for _ in 0..check_cpus(at.u32("the number of CPUs")?)? {
+        for _ in 0..check_cpu_count(at.take_u32("the number of CPUs")?)? {
             self.cpus.push(CpuData {
-                cpu: at.u32("a CPU")?,
-                offset: at.u64("where a CPU's events are")?,
-                size: at.u64("the size of a CPU's events")?,
+                cpu: at.take_u32("a CPU")?,
+                offset: at.take_u64("where a CPU's events are")?,
+                size: at.take_u64("the size of a CPU's events")?,
             });
         }
         Ok(())
     }
 
-    fn option(&mut self, id: u16, data: &[u8]) -> Result<(), String> {
+    fn apply_option(&mut self, id: u16, data: &[u8]) -> Result<(), String> {
         let big_endian = self.formats.big_endian;
         match id {
             OPTION_CPUSTAT => {
-                for line in option_text(data).lines() {
-                    let count = lost_events(line).unwrap_or(0);
+                for line in zero_ended_text(data).lines() {
+                    let count = parse_lost_count(line).unwrap_or(0);
                     self.overruns = self.overruns.saturating_add(count);
                 }
             }
             OPTION_CLOCK => {
                 // "[local] global counter ..."
-                let clock = option_text(data);
+                let clock = zero_ended_text(data);
                 let chosen = clock
                     .split_once('[')
                     .and_then(|(_, rest)| rest.split_once(']'))
                     .map(|(name, _)| name.to_owned());
                 self.clock = self.clock.take().or(chosen);
             }
-            OPTION_UNAME => self.uname = Some(option_text(data)),
-            OPTION_OFFSET => self.offset = option_text(data).parse().unwrap_or(0),
-            OPTION_CPUS => self.cpu_count = number_at(data, 0..4, big_endian).unwrap_or(0) as u32,
+            OPTION_UNAME => self.uname = Some(zero_ended_text(data)),
+            OPTION_OFFSET => self.offset = zero_ended_text(data).parse().unwrap_or(0),
+            OPTION_CPUS => {
+                self.cpu_count = number_in_range(data, 0..4, big_endian).unwrap_or(0) as u32
+            }
             OPTION_TSC => {
                 if let (Some(multiplier), Some(shift), Some(offset)) = (
-                    number_at(data, 0..4, big_endian),
-                    number_at(data, 4..8, big_endian),
-                    number_at(data, 8..16, big_endian),
+                    number_in_range(data, 0..4, big_endian),
+                    number_in_range(data, 4..8, big_endian),
+                    number_in_range(data, 8..16, big_endian),
                 ) {
                     if shift >= 64 {
                         return Err("damaged: its clock's conversion".to_owned());
@@ -380,8 +391,8 @@ impl Header {
         Ok(())
     }
 
-    /// A time stamp as nanoseconds.
-    pub(super) fn nanoseconds(&self, stamp: u64) -> u64 {
+    /// Converts a time stamp of the trace to nanoseconds.
+    pub(super) fn stamp_to_nanoseconds(&self, stamp: u64) -> u64 {
         let time = match self.tsc {
             None => stamp,
             Some((multiplier, shift, offset)) => {
@@ -393,26 +404,26 @@ impl Header {
     }
 }
 
-/// An option's text, up to a zero byte.
-fn option_text(data: &[u8]) -> String {
+/// The text of an option, up to a zero byte.
+fn zero_ended_text(data: &[u8]) -> String {
     let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(text).trim().to_owned()
 }
 
-/// A number in an option's bytes.
-fn number_at(data: &[u8], place: Range<usize>, big_endian: bool) -> Option<u64> {
-    number(data.get(place)?, big_endian)
+/// A number at a place in an option's bytes.
+fn number_in_range(data: &[u8], place: Range<usize>, big_endian: bool) -> Option<u64> {
+    decode_unsigned(data.get(place)?, big_endian)
 }
 
 /// The number of lost events on a line of trace-cmd's statistics.
-fn lost_events(line: &str) -> Option<u64> {
+fn parse_lost_count(line: &str) -> Option<u64> {
     let count = ["overrun:", "dropped events:"]
         .iter()
         .find_map(|start| line.trim().strip_prefix(start))?;
     count.trim().parse().ok()
 }
 
-fn check_cpus(count: u32) -> Result<u32, String> {
+fn check_cpu_count(count: u32) -> Result<u32, String> {
     if count <= MAX_CPUS {
         Ok(count)
     } else {

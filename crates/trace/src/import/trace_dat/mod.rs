@@ -21,13 +21,13 @@ use pages::{CpuEvents, Item};
 pub(super) use header::MAGIC;
 
 /// Event formats in a perf.data, described as in version 6.
-pub(super) fn formats(description: &[u8]) -> Result<Formats, String> {
-    header::formats(&description)
+pub(super) fn read_formats_in_perf_data(description: &[u8]) -> Result<Formats, String> {
+    header::read_formats_of_any_version(&description)
 }
 
-pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
-    let header = header::read(input)?;
-    describe(&header, builder)?;
+pub(super) fn read_trace_dat(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
+    let header = header::read_header(input)?;
+    note_source_and_warnings(&header, builder)?;
     let mut cpus = Vec::new();
     for data in &header.cpus {
         cpus.push(CpuEvents::new(input, &header, data)?);
@@ -35,8 +35,8 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     // The CPU with the earliest next event comes first; among equals the lowest CPU.
     let mut next = BinaryHeap::new();
     for (i, cpu) in cpus.iter_mut().enumerate() {
-        if let Some(item) = cpu.next()? {
-            next.push(Reverse((item.time(), i, item)));
+        if let Some(item) = cpu.next_item()? {
+            next.push(Reverse((item.timestamp(), i, item)));
         }
     }
     let mut names: Vec<Option<usize>> = vec![None; 1 << 16];
@@ -51,19 +51,19 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
                 break;
             }
             match item {
-                Item::Lost { count, .. } => builder.lost(time, cpu.cpu, count)?,
+                Item::Lost { count, .. } => builder.note_lost_events(time, cpu.cpu, count)?,
                 Item::Event { .. } => {
-                    let record = cpu.record(&item);
-                    event(&header, record, time, cpu.cpu, &mut names, builder)?;
+                    let record = cpu.bytes_of_item(&item);
+                    count_and_add_record(&header, record, time, cpu.cpu, &mut names, builder)?;
                 }
             }
-            current = cpu.next()?.map(|item| (item.time(), item));
+            current = cpu.next_item()?.map(|item| (item.timestamp(), item));
         }
     }
     Ok(())
 }
 
-fn event(
+fn count_and_add_record(
     header: &Header,
     record: &[u8],
     time: u64,
@@ -71,32 +71,34 @@ fn event(
     names: &mut [Option<usize>],
     builder: &mut Builder<'_>,
 ) -> Result<(), Problem> {
-    let id = header.formats.id(record).unwrap_or(0);
-    let format = header.formats.get(id);
+    let id = header.formats.read_event_id(record).unwrap_or(0);
+    let format = header.formats.find_format(id);
     let slot = &mut names[id as usize & 0xffff];
     let name = match slot {
         Some(name) => *name,
         None => *slot.insert(match format {
-            Some(format) => builder.name(&format.name),
-            None => builder.name(&format!("event {id}, which the file does not describe")),
+            Some(format) => builder.counter_index(&format.name),
+            None => builder.counter_index(&format!("event {id}, which the file does not describe")),
         }),
     };
     let what = format.and_then(|format| {
-        let what = header.formats.decode(format, record);
-        if what.is_none() && format.is_known() {
-            builder.metadata().warn("damaged-event", || {
-                format!(
-                    "an event {} of CPU {cpu} at {time} ns lacks a field",
-                    format.name
-                )
-            });
+        let what = header.formats.decode_record(format, record);
+        if what.is_none() && format.is_recordable() {
+            builder
+                .metadata_mut()
+                .add_or_count_warning("damaged-event", || {
+                    format!(
+                        "an event {} of CPU {cpu} at {time} ns lacks a field",
+                        format.name
+                    )
+                });
         }
         what
     });
-    builder.event(time, cpu, name, what)
+    builder.count_and_add_event(time, cpu, name, what)
 }
 
-fn describe(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
+fn note_source_and_warnings(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
     builder.source = format!(
         "trace.dat version {}{}{}",
         header.version,
@@ -117,7 +119,7 @@ fn describe(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
         )
         .into());
     }
-    let metadata = builder.metadata();
+    let metadata = builder.metadata_mut();
     metadata.clock = clock;
     metadata.cpus = header.cpu_count;
     if let Some(uname) = &header.uname {
@@ -128,7 +130,7 @@ fn describe(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
     }
     if header.overruns > 0 {
         metadata.lost_events = metadata.lost_events.saturating_add(header.overruns);
-        metadata.warn("lost-events", || {
+        metadata.add_or_count_warning("lost-events", || {
             format!(
                 "trace-cmd lost {} events while recording, says its statistics; a bigger buffer \
                  (trace-cmd record -b) helps",
@@ -137,7 +139,7 @@ fn describe(header: &Header, builder: &mut Builder<'_>) -> Result<(), Problem> {
         });
     }
     if header.other_buffers > 0 {
-        metadata.warn("other-buffers", || {
+        metadata.add_or_count_warning("other-buffers", || {
             format!(
                 "events of {} further trace instances (trace-cmd record -B) are left out",
                 header.other_buffers

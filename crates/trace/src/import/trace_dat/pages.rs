@@ -1,9 +1,9 @@
 //! A CPU's events: the kernel's ring buffer, page by page.
 
 use super::header::{CpuData, Header};
-use super::unpack::unpack;
+use super::unpack::unpack_zstd;
 use crate::import::ReadAt;
-use crate::import::formats::number;
+use crate::import::formats::decode_unsigned;
 
 /// Flags beside the number of bytes used (`kernel/trace/ring_buffer.c`): events before the page are missing, and their
 /// number follows the events.
@@ -11,27 +11,27 @@ const MISSED: u64 = 1 << 31;
 const MISSED_COUNTED: u64 = 1 << 30;
 const USED: u64 = (1 << 27) - 1;
 
-/// Types in an event's first five bits; up to 28 the bits are a length in words.
+/// Types of a ring buffer's event, in its first five bits; up to 28 these bits are a length in words.
 const LENGTH_FOLLOWS: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
-/// Bits of the time since the last event.
+/// Number of bits of an event for the time since the event before.
 const TIME_BITS: u32 = 27;
-/// An absolute time stamp has the lower 59 bits.
+/// An absolute time stamp has the lower 59 bits of the time.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// The next item on a CPU.
+/// The next item in a CPU's ring buffer: an event, or a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
-    /// Events before this time are missing.
+    /// Some of the CPU's events before this time are missing.
     Lost { time: u64, count: Option<u64> },
     /// An event, in the current page from `start` to `end`.
     Event { time: u64, start: usize, end: usize },
 }
 
 impl Item {
-    pub(super) fn time(self) -> u64 {
+    pub(super) fn timestamp(self) -> u64 {
         match self {
             Self::Lost { time, .. } | Self::Event { time, .. } => time,
         }
@@ -43,25 +43,25 @@ pub(super) struct CpuEvents<'a> {
     pub(super) cpu: u32,
     input: &'a dyn ReadAt,
     header: &'a Header,
-    /// Offset of the rest in the file.
+    /// Offset in the file of the CPU's pages that are still to be read.
     offset: u64,
     end: u64,
-    /// Compressed files: number of chunks left.
+    /// Number of compressed chunks left, in a compressed file.
     chunks: u32,
-    /// Whole pages, read or decompressed last.
+    /// The whole pages that were read or decompressed last.
     block: Vec<u8>,
     /// Offset of the current page in the block.
     page: usize,
-    /// Offset of the next event in the block.
+    /// Offset of the next event in the block of pages.
     position: usize,
-    /// End of the page's events in the block.
+    /// End of the current page's events in the block.
     page_end: usize,
-    /// Time stamp of the last event.
+    /// Time stamp of the last event taken.
     stamp: u64,
     lost: Option<MissedEvents>,
 }
 
-/// Events before a page are missing: how many, if the page says so.
+/// How many of the CPU's events before the current page are missing, if the page says so.
 #[derive(Clone, Copy, Debug)]
 struct MissedEvents(Option<u64>);
 
@@ -71,7 +71,7 @@ impl<'a> CpuEvents<'a> {
         header: &'a Header,
         data: &CpuData,
     ) -> Result<Self, String> {
-        let size = input.size().map_err(|error| error.to_string())?;
+        let size = input.size_in_bytes().map_err(|error| error.to_string())?;
         let end = data.offset.checked_add(data.size);
         let Some(end) = end.filter(|end| *end <= size) else {
             return Err(format!(
@@ -95,47 +95,47 @@ impl<'a> CpuEvents<'a> {
             lost: None,
         };
         if header.compressed && data.size > 0 {
-            events.chunks = events.u32()?;
+            events.chunks = events.read_u32_from_file()?;
         }
         Ok(events)
     }
 
-    /// The next item, or `None` after the last one.
-    pub(super) fn next(&mut self) -> Result<Option<Item>, String> {
+    /// Takes the next event or loss; `None` after the last one.
+    pub(super) fn next_item(&mut self) -> Result<Option<Item>, String> {
         loop {
             while self.position >= self.page_end {
-                if !self.next_page()? {
+                if !self.go_to_next_page()? {
                     return Ok(None);
                 }
             }
             if let Some(MissedEvents(count)) = self.lost.take() {
-                let time = self.header.nanoseconds(self.stamp);
+                let time = self.header.stamp_to_nanoseconds(self.stamp);
                 return Ok(Some(Item::Lost { time, count }));
             }
-            if let Some(item) = self.next_event()? {
+            if let Some(item) = self.take_item_on_page()? {
                 return Ok(Some(item));
             }
         }
     }
 
-    /// Bytes of an event that [`CpuEvents::next`] has just returned.
-    pub(super) fn record(&self, item: &Item) -> &[u8] {
+    /// Bytes of an event that [`CpuEvents::next_item`] has just returned.
+    pub(super) fn bytes_of_item(&self, item: &Item) -> &[u8] {
         match item {
             Item::Event { start, end, .. } => &self.block[*start..*end],
             Item::Lost { .. } => &[],
         }
     }
 
-    fn word(&self, position: usize) -> Option<u32> {
+    fn peek_u32_at(&self, position: usize) -> Option<u32> {
         let bytes = self.block.get(position..position + 4)?;
-        number(bytes, self.header.formats.big_endian).map(|n| n as u32)
+        decode_unsigned(bytes, self.header.formats.big_endian).map(|n| n as u32)
     }
 
     #[inline]
-    fn next_event(&mut self) -> Result<Option<Item>, String> {
-        let word = match self.word(self.position) {
+    fn take_item_on_page(&mut self) -> Result<Option<Item>, String> {
+        let word = match self.peek_u32_at(self.position) {
             Some(word) if self.position + 4 <= self.page_end => word,
-            _ => return Err(self.damaged("an event is cut off")),
+            _ => return Err(self.explain_damage("an event is cut off")),
         };
         let (kind, delta) = if self.header.formats.big_endian {
             (word >> TIME_BITS, u64::from(word & ((1 << TIME_BITS) - 1)))
@@ -144,7 +144,9 @@ impl<'a> CpuEvents<'a> {
         };
         let after = self.position + 4;
         let next = match kind {
-            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => self.word(after).unwrap_or(0),
+            PADDING | TIME_EXTEND | TIME_STAMP | LENGTH_FOLLOWS => {
+                self.peek_u32_at(after).unwrap_or(0)
+            }
             _ => 0,
         };
         let (start, size) = match kind {
@@ -175,32 +177,32 @@ impl<'a> CpuEvents<'a> {
         self.stamp = self.stamp.wrapping_add(delta);
         let end = start + size.next_multiple_of(4);
         if end > self.page_end || size < 2 {
-            return Err(self.damaged("an event reaches beyond its page"));
+            return Err(self.explain_damage("an event reaches beyond its page"));
         }
         self.position = end;
         Ok(Some(Item::Event {
-            time: self.header.nanoseconds(self.stamp),
+            time: self.header.stamp_to_nanoseconds(self.stamp),
             start,
             end: start + size,
         }))
     }
 
     #[cold]
-    fn damaged(&self, what: &str) -> String {
+    fn explain_damage(&self, what: &str) -> String {
         format!(
             "damaged: {what}, on CPU {} at {} ns, before byte {} of the file",
             self.cpu,
-            self.header.nanoseconds(self.stamp),
+            self.header.stamp_to_nanoseconds(self.stamp),
             self.offset
         )
     }
 
-    /// Goes to the next page; `false` after the last one.
-    fn next_page(&mut self) -> Result<bool, String> {
+    /// Goes to the CPU's next page; `false` after the last one.
+    fn go_to_next_page(&mut self) -> Result<bool, String> {
         let size = self.header.page_size as usize;
         self.page += size;
         if self.page >= self.block.len() {
-            if !self.next_block()? {
+            if !self.read_next_block()? {
                 return Ok(false);
             }
             self.page = 0;
@@ -210,20 +212,21 @@ impl<'a> CpuEvents<'a> {
         let page = &self.block[self.page..(self.page + size).min(self.block.len())];
         let data = 8 + long;
         let (Some(stamp), Some(commit)) = (
-            page.get(..8).and_then(|bytes| number(bytes, big_endian)),
+            page.get(..8)
+                .and_then(|bytes| decode_unsigned(bytes, big_endian)),
             page.get(8..data)
-                .and_then(|bytes| number(bytes, big_endian)),
+                .and_then(|bytes| decode_unsigned(bytes, big_endian)),
         ) else {
-            return Err(self.damaged("a page is cut off"));
+            return Err(self.explain_damage("a page is cut off"));
         };
         let used = data + (commit & USED) as usize;
         if used > page.len() {
-            return Err(self.damaged("a page has more events than room"));
+            return Err(self.explain_damage("a page has more events than room"));
         }
         self.lost = (commit & MISSED != 0).then(|| {
             let counted = commit & MISSED_COUNTED != 0;
             let stored = page.get(used..used + long).filter(|_| counted);
-            MissedEvents(stored.and_then(|bytes| number(bytes, big_endian)))
+            MissedEvents(stored.and_then(|bytes| decode_unsigned(bytes, big_endian)))
         });
         self.stamp = stamp;
         self.position = self.page + data;
@@ -231,27 +234,31 @@ impl<'a> CpuEvents<'a> {
         Ok(true)
     }
 
-    fn u32(&mut self) -> Result<u32, String> {
-        let bytes = self.input.bytes(self.offset, 4, "a chunk of events")?;
+    fn read_u32_from_file(&mut self) -> Result<u32, String> {
+        let bytes = self
+            .input
+            .read_exactly(self.offset, 4, "a chunk of events")?;
         self.offset += 4;
-        number(&bytes, self.header.formats.big_endian)
+        decode_unsigned(&bytes, self.header.formats.big_endian)
             .map(|n| n as u32)
             .ok_or_else(|| "cut off in a chunk of events".to_owned())
     }
 
-    /// Reads some pages, or unpacks a chunk.
-    fn next_block(&mut self) -> Result<bool, String> {
+    /// Reads the next pages into memory, or unpacks the next chunk; `false` after the last one.
+    fn read_next_block(&mut self) -> Result<bool, String> {
         if self.header.compressed {
             if self.chunks == 0 {
                 return Ok(false);
             }
             self.chunks -= 1;
-            let packed = self.u32()?;
-            let unpacked = self.u32()?;
+            let packed = self.read_u32_from_file()?;
+            let unpacked = self.read_u32_from_file()?;
             let what = format!("a chunk of events of CPU {}", self.cpu);
-            let bytes = self.input.bytes(self.offset, u64::from(packed), &what)?;
+            let bytes = self
+                .input
+                .read_exactly(self.offset, u64::from(packed), &what)?;
             self.offset += u64::from(packed);
-            self.block = unpack(&bytes, unpacked, &what)?;
+            self.block = unpack_zstd(&bytes, unpacked, &what)?;
             return Ok(!self.block.is_empty());
         }
         // Up to a megabyte of whole pages at a time.

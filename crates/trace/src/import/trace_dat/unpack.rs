@@ -1,10 +1,10 @@
-//! Decompression of parts in a file.
+//! Decompression of the chunks in a `trace.dat`.
 
-/// Largest size after unpacking: trace-cmd packs about 10 pages at a time.
+/// Largest size of a chunk after unpacking: trace-cmd packs about 10 pages at a time.
 const LARGEST_CHUNK: u32 = 64 << 20;
 
 /// Unpacks zstd data that must have `size` bytes.
-pub(super) fn unpack(packed: &[u8], size: u32, what: &str) -> Result<Vec<u8>, String> {
+pub(super) fn unpack_zstd(packed: &[u8], size: u32, what: &str) -> Result<Vec<u8>, String> {
     if size > LARGEST_CHUNK {
         return Err(format!("damaged: {what} would unpack to {size} bytes"));
     }

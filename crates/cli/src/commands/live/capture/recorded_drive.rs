@@ -29,7 +29,7 @@ pub(super) fn take_recorded_figures(
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
     let mut collector = Collector::new(&metadata);
-    reader.for_each(|event| -> Result<(), RecordingError> {
+    reader.for_each_event(|event| -> Result<(), RecordingError> {
         collector.push(&event);
         Ok(())
     })?;
@@ -109,7 +109,7 @@ fn find_drive<'a>(
     system: &System,
     disk: &str,
 ) -> Option<&'a mut DriveModel> {
-    let controller = system.controller(disk);
+    let controller = system.controller_of_namespace(disk);
     let is_there = system.root().exists(&format!("sys/block/{disk}"));
     let drives = std::iter::once(&mut machine.drive).chain(&mut machine.other_drives);
     let mut same = drives.filter(|drive| drive.device == controller);
