@@ -209,11 +209,17 @@ impl Calibration<'_> {
     /// Measures the machine at rest, the path of reads and power; what fails is a note.
     fn measure_surroundings(&self, notes: &mut Vec<String>) -> Surroundings {
         let control = self.control;
-        let background = background::measure(self.system, &self.plan.background, control);
-        let background = keep_or_note("the machine at rest", background, notes);
+        let background = keep_or_note(
+            "the machine at rest",
+            background::measure(self.system, &self.plan.background, control),
+            notes,
+        );
         let path_plan = self.plan.path.clone().with_file(self.folder.data_file());
-        let path = path::measure(self.system, &path_plan, control);
-        let path = keep_or_note("the path of reads", path, notes);
+        let path = keep_or_note(
+            "the path of reads",
+            path::measure(self.system, &path_plan, control),
+            notes,
+        );
         let power = match &self.plan.power {
             Ok(plan) => keep_or_note("power", power::measure(self.system, plan, control), notes),
             Err(_) => None,

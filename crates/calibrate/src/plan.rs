@@ -92,8 +92,8 @@ impl CalibrationPlan {
             request.budget.mul_f64(PATH_SHARE),
         );
         let power_time = Some(request.budget.mul_f64(POWER_SHARE));
-        let power = PowerPlan::new(system, request.forced, power_time);
-        let power = power.map_err(|error| error.to_string());
+        let power =
+            PowerPlan::new(system, request.forced, power_time).map_err(|error| error.to_string());
         let once = time_once(background, &path, &power);
         let rounds = request.rounds.max(1) as f64;
         let budget = request.budget.saturating_sub(once).div_f64(rounds);

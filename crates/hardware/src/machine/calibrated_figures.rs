@@ -12,24 +12,15 @@ impl Machine {
         calibrated: &Self,
         is_stale: impl Fn(&str) -> bool,
     ) -> Vec<String> {
-        let mut taken = Vec::new();
-        let mut take = |key: String, to: &mut Figure, from: &Figure| {
-            // Models of drives have figures that were fitted to publications, and not to this machine.
-            let is_found = match from.origin {
-                Origin::Measured(_) => true,
-                Origin::Fitted(_) => key.starts_with("io_path."),
-                _ => false,
-            };
-            if is_found && !is_stale(&key) {
-                to.clone_from(from);
-                taken.push(key);
-            }
+        let mut transfer = FigureTransfer {
+            is_stale,
+            taken: Vec::new(),
         };
         for state in &mut self.idle_state {
             let mut earlier = calibrated.idle_state.iter();
             if let Some(found) = earlier.find(|found| found.name == state.name) {
                 let key = format!("idle_state.{}.true_exit_us", state.name);
-                take(key, &mut state.true_exit_us, &found.true_exit_us);
+                transfer.take(key, &mut state.true_exit_us, &found.true_exit_us);
             }
         }
         let (path, earlier) = (&mut self.io_path, &calibrated.io_path);
@@ -50,12 +41,36 @@ impl Machine {
                 &earlier.asynchronous_kcycles,
             ),
         ] {
-            take(format!("io_path.{name}"), to, from);
+            transfer.take(format!("io_path.{name}"), to, from);
         }
         if make_first(self, &calibrated.drive) {
-            take_drive_figures(&mut self.drive, &calibrated.drive, &mut take);
+            take_drive_figures(&mut self.drive, &calibrated.drive, &mut transfer);
         }
-        taken
+        transfer.taken
+    }
+}
+
+/// Figures on their way from a calibration into a newer description of the machine.
+struct FigureTransfer<S> {
+    /// Whether a figure, by its key, is from another state of the machine.
+    is_stale: S,
+    /// Keys of figures that were taken.
+    taken: Vec<String>,
+}
+
+impl<S: Fn(&str) -> bool> FigureTransfer<S> {
+    /// Replaces a figure by the calibration's, if that one was found on the machine and is not stale.
+    fn take(&mut self, key: String, to: &mut Figure, from: &Figure) {
+        // Models of drives have figures that were fitted to publications, and not to this machine.
+        let is_found = match from.origin {
+            Origin::Measured(_) => true,
+            Origin::Fitted(_) => key.starts_with("io_path."),
+            _ => false,
+        };
+        if is_found && !(self.is_stale)(&key) {
+            to.clone_from(from);
+            self.taken.push(key);
+        }
     }
 }
 
@@ -72,10 +87,10 @@ fn make_first(machine: &mut Machine, measured: &DriveModel) -> bool {
     true
 }
 
-fn take_drive_figures(
+fn take_drive_figures<S: Fn(&str) -> bool>(
     to: &mut DriveModel,
     from: &DriveModel,
-    take: &mut impl FnMut(String, &mut Figure, &Figure),
+    transfer: &mut FigureTransfer<S>,
 ) {
     for (name, own, measured) in [
         (
@@ -112,24 +127,24 @@ fn take_drive_figures(
             &from.parallel_units,
         ),
     ] {
-        take(format!("drive.{name}"), own, measured);
+        transfer.take(format!("drive.{name}"), own, measured);
     }
     let (Some(own), Some(measured)) = (&mut to.power, &from.power) else {
         return;
     };
-    take(
+    transfer.take(
         "drive.rest_after_ms".to_owned(),
         &mut own.rest_after_ms,
         &measured.rest_after_ms,
     );
-    take(
+    transfer.take(
         "drive.rest_exit_us".to_owned(),
         &mut own.rest_exit_us,
         &measured.rest_exit_us,
     );
     let states = own.states.iter_mut().zip(&measured.states);
     for (index, (state, earlier)) in states.enumerate() {
-        take(
+        transfer.take(
             format!("drive.PS{index}.true_exit_us"),
             &mut state.exit_us,
             &earlier.exit_us,
@@ -221,14 +236,16 @@ mod tests {
         let (calibrated, mut machine) = (calibrated(), captured());
         machine.other_drives.clear();
         let before = machine.clone();
-        let is_stale = |key: &str| key.starts_with("idle_state.");
-        let taken = machine.take_calibrated_figures(&calibrated, is_stale);
+        let taken =
+            machine.take_calibrated_figures(&calibrated, |key| key.starts_with("idle_state."));
         assert!(
             taken.contains(&"io_path.kcycles_per_io".to_owned()),
             "{taken:?}"
         );
         assert_eq!(machine.drive.read_service_us, before.drive.read_service_us);
-        let exits = |machine: &Machine| machine.idle_state.last().unwrap().true_exit_us.clone();
-        assert_eq!(exits(&machine), exits(&before));
+        assert_eq!(
+            machine.idle_state.last().unwrap().true_exit_us,
+            before.idle_state.last().unwrap().true_exit_us
+        );
     }
 }

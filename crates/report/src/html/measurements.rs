@@ -148,15 +148,18 @@ fn describe_picture(picture: &MeasuredPicture) -> String {
 mod tests {
     use super::*;
 
-    fn page() -> MeasurementPage {
-        let hostile = "</svg><script>alert(1)</script>";
-        let row = |name: &str, value: f64| MeasuredInterval {
+    fn row(name: &str, value: f64) -> MeasuredInterval {
+        MeasuredInterval {
             name: name.to_owned(),
             value,
             low: value * 0.9,
             high: value * 1.1,
             reference: Some(value * 2.0),
-        };
+        }
+    }
+
+    fn page() -> MeasurementPage {
+        let hostile = "</svg><script>alert(1)</script>";
         MeasurementPage {
             title: hostile.to_owned(),
             answers: vec!["mean within 6 %".to_owned()],

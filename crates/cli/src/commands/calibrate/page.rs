@@ -135,7 +135,7 @@ fn measured_section(machine: &Machine) -> MeasuredSection {
             n,
             interval,
             figure.figure.origin.origin_kind_name().to_owned(),
-            figure.reason(),
+            figure.origin_in_words(),
         ])
     });
     MeasuredSection {
@@ -162,7 +162,7 @@ fn assumed_figures(machine: &Machine) -> Vec<AssumedFigure> {
         key: figure.key.clone(),
         value: figure.figure.value.to_string(),
         origin: figure.figure.origin.origin_kind_name().to_owned(),
-        why: figure.reason(),
+        why: figure.origin_in_words(),
     })
     .collect()
 }

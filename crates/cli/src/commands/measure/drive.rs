@@ -113,7 +113,7 @@ pub(in crate::commands) fn sections(result: &DriveMeasurement) -> Vec<MeasuredSe
         ("flush", &result.flush),
         ("forced write", &result.forced_write),
     ];
-    let synced = synced
+    let synced_lines = synced
         .into_iter()
         .filter_map(|(name, latency)| Some(interval_us(name.to_owned(), latency.as_ref()?.mean)));
     let throughput = result.service.iter().map(|service| MeasuredInterval {
@@ -129,7 +129,7 @@ pub(in crate::commands) fn sections(result: &DriveMeasurement) -> Vec<MeasuredSe
             note: "As a program sees it, with the 95 % interval. The upright line is the block layer's mean of the same requests, without \
                    the CPU's work."
                 .to_owned(),
-            picture: Some(MeasuredPicture::Intervals(service.chain(synced).collect())),
+            picture: Some(MeasuredPicture::Intervals(service.chain(synced_lines).collect())),
             head: page_head(HEADER),
             rows: page_rows(rows(result).into_iter().chain(sleep_rows(result))),
         },

@@ -82,7 +82,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
         ("system call", result.system_call),
         ("context switch", result.context_switch),
     ];
-    let times = times
+    let time_lines = times
         .into_iter()
         .filter_map(|(name, estimate)| Some(interval_us(name.to_owned(), estimate?)));
     vec![
@@ -102,7 +102,7 @@ pub(in crate::commands) fn sections(result: &PathMeasurement) -> Vec<MeasuredSec
         },
         MeasuredSection {
             title: "System call and context switch, us".to_owned(),
-            picture: Some(MeasuredPicture::Intervals(times.collect())),
+            picture: Some(MeasuredPicture::Intervals(time_lines.collect())),
             ..MeasuredSection::default()
         },
         MeasuredSection {

@@ -103,30 +103,35 @@ impl Axis {
     }
 
     fn place(&self, value: f64) -> f64 {
-        let scale = |value: f64| if self.logarithmic { value.ln() } else { value };
-        let [low, high, value] = [self.low, self.high, value].map(scale);
-        let share = ((value - low) / (high - low)).clamp(0.0, 1.0);
+        let share = if self.logarithmic {
+            (value / self.low).ln() / (self.high / self.low).ln()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+        .clamp(0.0, 1.0);
         tenths(self.from + share * (self.to - self.from))
+    }
+
+    /// Multiples of each power of ten within the axis.
+    fn marks_in_decades(&self, steps: &[f64]) -> Vec<f64> {
+        let lowest = self.low.log10().floor() as i32;
+        let highest = self.high.log10().ceil() as i32;
+        let all = (lowest..=highest).flat_map(|power| {
+            let decade = 10_f64.powi(power);
+            steps.iter().map(move |step| step * decade)
+        });
+        all.filter(|mark| (self.low..=self.high).contains(mark))
+            .collect()
     }
 
     /// Round values within the axis.
     fn marks(&self) -> Vec<f64> {
         if self.logarithmic {
-            let decades = |steps: &[f64]| -> Vec<f64> {
-                let lowest = self.low.log10().floor() as i32;
-                let highest = self.high.log10().ceil() as i32;
-                let all = (lowest..=highest).flat_map(|power| {
-                    let decade = 10_f64.powi(power);
-                    steps.iter().map(move |step| step * decade)
-                });
-                all.filter(|mark| (self.low..=self.high).contains(mark))
-                    .collect()
-            };
-            let coarse = decades(&[1.0]);
+            let coarse = self.marks_in_decades(&[1.0]);
             return if coarse.len() >= FEWEST_MARKS {
                 coarse
             } else {
-                decades(&[1.0, 2.0, 5.0])
+                self.marks_in_decades(&[1.0, 2.0, 5.0])
             };
         }
         let rough = (self.high - self.low) / 5.0;
@@ -227,9 +232,12 @@ fn draw_intervals(rows: &[MeasuredInterval]) -> Option<Drawing> {
 }
 
 fn draw_curves(x_title: &str, curves: &[MeasuredCurve]) -> Option<Drawing> {
-    let points = || curves.iter().flat_map(|curve| &curve.points);
-    let x_axis = Axis::new(points().map(|point| point[0]), [NUMBERS, WIDTH - RIGHT])?;
-    let y_axis = Axis::new(points().map(|point| point[1]), [CURVE_HEIGHT, 8.0])?;
+    let points: Vec<&[f64; 2]> = curves.iter().flat_map(|curve| &curve.points).collect();
+    let x_axis = Axis::new(
+        points.iter().map(|point| point[0]),
+        [NUMBERS, WIDTH - RIGHT],
+    )?;
+    let y_axis = Axis::new(points.iter().map(|point| point[1]), [CURVE_HEIGHT, 8.0])?;
     let mut drawing = Drawing {
         width: WIDTH,
         height: CURVE_HEIGHT + BELOW + 22.0 * curves.len() as f64,
